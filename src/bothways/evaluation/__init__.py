@@ -1,0 +1,1 @@
+"""Scores with intervals, beside what should be beaten."""

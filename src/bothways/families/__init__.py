@@ -1,0 +1,1 @@
+"""One file a published family: its configuration, weight names, heads and tokenizer."""

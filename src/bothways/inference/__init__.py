@@ -1,0 +1,1 @@
+"""A loaded model at work: plan batches, predict, embed."""

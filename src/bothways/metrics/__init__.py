@@ -1,0 +1,1 @@
+"""Named scores over established libraries."""

@@ -1,0 +1,1 @@
+"""One file a task: examples, head, loss, decoding and metrics together."""

@@ -26,7 +26,10 @@ from jaxtyping import install_import_hook
 
 PROJECT = Path(__file__).resolve().parent.parent
 
-install_import_hook("bothways.model", "beartype.beartype")
+# With the numeric tower: where a float is wanted, 1 will do.
+install_import_hook(
+    "bothways.model", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+)
 
 # The same examples in each run; no deadline, because the first call of an operation is slow.
 settings.register_profile("bothways", deadline=None, derandomize=True, print_blob=True)

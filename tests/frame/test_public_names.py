@@ -22,7 +22,7 @@ def test_public_names_are_sorted_and_listed() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Modle'"):
-        bothways.__getattr__("Modle")  # type: ignore[attr-defined]
+        bothways.__getattr__("Modle")
 
 
 def test_every_error_of_the_tree_is_public() -> None:

@@ -1,0 +1,238 @@
+"""Heads: small networks over an encoder's output.
+
+A head takes `(output, batch)` and returns logits; what a task does with them (loss, decoding) is
+in `tasks/`. Families choose the values (which activation, which norm) through constructor
+arguments; where no family is concerned, `ClassificationHead` is the usual one. Every head can
+say how it was made (`describe_head`), so that a folder can hold one that has no published class.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from bothways.errors import ConfigError, nearest
+from bothways.model.activations import ACTIVATIONS
+from bothways.model.config import Activation
+from bothways.model.dropout import Dropout
+from bothways.model.encoder import EncoderOutput
+from bothways.model.layout import Batch
+
+Pooling = Literal["pooler", "cls", "mean"]
+# What a row of a head's logits belongs to.
+Unit = Literal["sequence", "token"]
+
+
+class ClassificationHead(nn.Module):
+    """Logits a sequence: pool, optionally dense and activation, dropout, linear.
+
+    Args:
+        hidden_size: width of the encoder.
+        num_labels: width of the logits.
+        pooling: the pooler's output, the first token, or the mean over all tokens.
+        dropout: rate before each linear layer.
+        dense: activation of a dense layer before the output; None for no such layer.
+    """
+
+    unit: ClassVar[Unit] = "sequence"
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_labels: int,
+        *,
+        pooling: Pooling = "pooler",
+        dropout: float = 0.1,
+        dense: Activation | None = None,
+    ) -> None:
+        super().__init__()
+        self.settings = {
+            "hidden_size": hidden_size,
+            "num_labels": num_labels,
+            "pooling": pooling,
+            "dropout": dropout,
+            "dense": dense,
+        }
+        self.pooling = pooling
+        self.activation = dense
+        self.dense = nn.Linear(hidden_size, hidden_size) if dense is not None else None
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(hidden_size, num_labels)
+
+    def forward(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "N labels"]:
+        """Logits, (sequences, labels)."""
+        pooled = self.pool(output, batch)
+        if self.dense is not None and self.activation is not None:
+            pooled = ACTIVATIONS[self.activation](self.dense(self.dropout(pooled)))
+        logits: Tensor = self.output(self.dropout(pooled))
+        return logits
+
+    def rows(self, batch: Batch) -> Tensor | None:
+        """Tokens whose last states this head reads; None for all."""
+        return None if self.pooling == "mean" else batch.layout.first_index
+
+    def pool(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "N H"]:
+        """One vector a sequence."""
+        if self.pooling == "mean":
+            return batch.layout.mean(output.last_hidden)
+        if self.pooling == "cls":
+            whole = len(output.last_hidden) == len(batch.ids)
+            return batch.layout.first(output.last_hidden) if whole else output.last_hidden
+        assert output.pooled is not None, "pooling='pooler' needs an encoder with a pooler"
+        return output.pooled
+
+
+class TokenHead(nn.Module):
+    """Logits a token: optionally dense and activation, dropout, linear.
+
+    With two outputs they are the start and end scores of an answer; with one, whether a token
+    was replaced.
+
+    Args:
+        hidden_size: width of the encoder.
+        num_labels: width of the logits.
+        dropout: rate before the output layer.
+        dense: activation of a dense layer before the output; None for no such layer.
+    """
+
+    unit: ClassVar[Unit] = "token"
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_labels: int,
+        *,
+        dropout: float = 0.1,
+        dense: Activation | None = None,
+    ) -> None:
+        super().__init__()
+        self.settings = {
+            "hidden_size": hidden_size,
+            "num_labels": num_labels,
+            "dropout": dropout,
+            "dense": dense,
+        }
+        self.activation = dense
+        self.dense = nn.Linear(hidden_size, hidden_size) if dense is not None else None
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(hidden_size, num_labels)
+
+    def forward(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "T labels"]:
+        """Logits of every token, (tokens, labels)."""
+        del batch
+        states = output.last_hidden
+        if self.dense is not None and self.activation is not None:
+            states = ACTIVATIONS[self.activation](self.dense(states))
+        logits: Tensor = self.output(self.dropout(states))
+        return logits
+
+
+class MaskedLMHead(nn.Module):
+    """Logits over the vocabulary: dense, activation, norm, tied output.
+
+    Args:
+        hidden_size: width of the encoder.
+        size: width of the token table that the output is tied to.
+        vocab_size: width of the logits.
+        activation: after the dense layer.
+        eps: of the norm.
+        num_relations: width of a second output, over the pooler's vector, that says how the two
+            texts of a pair go together (next sentence, sentence order); 0 for none.
+        dropout: rate before that second output.
+    """
+
+    unit: ClassVar[Unit] = "token"
+
+    def __init__(
+        self,
+        hidden_size: int,
+        size: int,
+        vocab_size: int,
+        *,
+        activation: Activation = "gelu",
+        eps: float = 1e-12,
+        num_relations: int = 0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.settings = {
+            "hidden_size": hidden_size,
+            "size": size,
+            "vocab_size": vocab_size,
+            "activation": activation,
+            "eps": eps,
+            "num_relations": num_relations,
+            "dropout": dropout,
+        }
+        self.activation = activation
+        self.dense = nn.Linear(hidden_size, size)
+        self.norm = nn.LayerNorm(size, eps=eps)
+        self.output = nn.Linear(size, vocab_size)
+        self.relation = (
+            ClassificationHead(hidden_size, num_relations, dropout=dropout)
+            if num_relations
+            else None
+        )
+
+    def tie(self, table: nn.Embedding) -> None:
+        """Use the token table as the output weights."""
+        self.output.weight = table.weight
+
+    def features(self, states: Float[Tensor, "T H"]) -> Float[Tensor, "T E"]:
+        """States before the output layer; take the positions that matter first."""
+        normed: Tensor = self.norm(ACTIVATIONS[self.activation](self.dense(states)))
+        return normed
+
+    def forward(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "T vocab"]:
+        """Logits of every token, (tokens, vocabulary)."""
+        del batch
+        logits: Tensor = self.output(self.features(output.last_hidden))
+        return logits
+
+
+HEADS: dict[str, type[nn.Module]] = {
+    "classification": ClassificationHead,
+    "token": TokenHead,
+    "masked_lm": MaskedLMHead,
+}
+
+
+def describe_head(head: nn.Module) -> dict[str, Any]:
+    """The kind and the constructor arguments of a head, as JSON; `build_head` is the inverse.
+
+    Raises:
+        ConfigError: when the head is of no kind listed in `HEADS`.
+
+    Example:
+        >>> describe_head(TokenHead(8, 2, dropout=0.0))
+        {'kind': 'token', 'hidden_size': 8, 'num_labels': 2, 'dropout': 0.0, 'dense': None}
+    """
+    for kind, made_by in HEADS.items():
+        if type(head) is made_by:
+            return {"kind": kind, **vars(head)["settings"]}
+    raise ConfigError(
+        f"a head of class {type(head).__name__} cannot be described; known: "
+        f"{', '.join(cls.__name__ for cls in HEADS.values())}"
+    )
+
+
+def build_head(description: Mapping[str, Any]) -> nn.Module:
+    """A head with new weights from what `describe_head` gave.
+
+    Raises:
+        ConfigError: for an unknown kind, or an argument that is unknown or absent.
+    """
+    settings = dict(description)
+    kind = settings.pop("kind", None)
+    if kind not in HEADS:
+        raise ConfigError(f"no head is of kind {kind!r}; {nearest(str(kind), HEADS)}")
+    signature = inspect.signature(HEADS[kind])
+    try:
+        signature.bind(**settings)
+    except TypeError as error:
+        raise ConfigError(f"a head of kind {kind!r} cannot be built: {error}") from error
+    return HEADS[kind](**settings)

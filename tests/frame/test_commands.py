@@ -45,11 +45,10 @@ def undocumented(known: Iterable[Leaf], page: str) -> list[str]:
     """Flags without a text between their metavar and their default."""
     bare = []
     for leaf in known:
-        names = rf"({re.escape(leaf.flag)}|\[?{re.escape(leaf.flag[2:].upper())}\b)"
-        entry = re.search(
-            rf" {names}(, --no-\S+)?( [^\s(]\S*)? (?P<help>.*?)\((default|required)", page
-        )
-        if entry is None or not entry["help"].strip(" ]"):
+        flag = rf"{re.escape(leaf.flag)}(, --no-\S+)?( [^\s(]\S*)?"
+        positional = rf"\[?{re.escape(leaf.flag[2:].upper())}\]?"
+        entry = re.search(rf" ({flag}|{positional}) (?P<help>.*?)\((default|required)", page)
+        if entry is None or not entry["help"].strip():
             bare.append(leaf.flag)
     return bare
 

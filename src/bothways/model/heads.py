@@ -80,7 +80,7 @@ class ClassificationHead(nn.Module):
         if self.pooling == "mean":
             return batch.layout.mean(output.last_hidden)
         if self.pooling == "cls":
-            whole = len(output.last_hidden) == len(batch.ids)
+            whole = output.last_hidden.shape[0] == batch.ids.shape[0]
             return batch.layout.first(output.last_hidden) if whole else output.last_hidden
         assert output.pooled is not None, "pooling='pooler' needs an encoder with a pooler"
         return output.pooled

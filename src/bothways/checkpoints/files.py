@@ -27,6 +27,7 @@ from bothways.files import (
 
 __all__ = [
     "DEFAULT_SHARD_SIZE",
+    "FLOATS",
     "HEAD_NAME",
     "INDEX_NAME",
     "WEIGHTS_NAME",
@@ -63,7 +64,7 @@ _DTYPES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-_FLOATS = {name for dtype, name in _DTYPES.items() if dtype.is_floating_point}
+FLOATS = {name for dtype, name in _DTYPES.items() if dtype.is_floating_point}
 
 
 class WeightFiles:
@@ -74,7 +75,7 @@ class WeightFiles:
 
     Attributes:
         shapes: of every tensor, by name.
-        floats: names of the tensors that hold floating-point numbers.
+        dtypes: number format of every tensor, as the file format spells it.
 
     Raises:
         CheckpointError: when a file is truncated, corrupt or no safetensors file.
@@ -83,7 +84,7 @@ class WeightFiles:
     def __init__(self, paths: Iterable[Path]) -> None:
         self.paths = tuple(paths)
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self.floats: set[str] = set()
+        self.dtypes: dict[str, str] = {}
         self._file_of: dict[str, Any] = {}
         for path in self.paths:
             self._open(path)
@@ -98,8 +99,7 @@ class WeightFiles:
                 raise CheckpointError(f"{path}: the tensor {name} stands in another file too")
             piece = file.get_slice(name)
             self.shapes[name] = tuple(piece.get_shape())
-            if piece.get_dtype() in _FLOATS:
-                self.floats.add(name)
+            self.dtypes[name] = piece.get_dtype()
             self._file_of[name] = file
 
     def tensor(self, name: str) -> Tensor:

@@ -72,29 +72,35 @@ def write(config: EncoderConfig) -> dict[str, Any]:
 # Files converted from the first release call a norm's weight and bias gamma and beta.
 _OLD_NAMES = {r"\.gamma$": ".weight", r"\.beta$": ".bias"}
 
+# Names that other families took over.
+EMBEDDING_NAMES = {
+    "embeddings.word_embeddings": "embeddings.words",
+    "embeddings.position_embeddings": "embeddings.positions",
+    "embeddings.token_type_embeddings": "embeddings.types",
+    "embeddings.LayerNorm": "embeddings.norm",
+}
 _LAYER = "encoder.layer.{i}"
+LAYER_NAMES = {
+    f"{_LAYER}.attention.self.query": "layers.{i}.attention.query",
+    f"{_LAYER}.attention.self.key": "layers.{i}.attention.key",
+    f"{_LAYER}.attention.self.value": "layers.{i}.attention.value",
+    f"{_LAYER}.attention.output.dense": "layers.{i}.attention.output",
+    f"{_LAYER}.attention.output.LayerNorm": "layers.{i}.attention_norm",
+    f"{_LAYER}.intermediate.dense": "layers.{i}.feedforward.input",
+    f"{_LAYER}.output.dense": "layers.{i}.feedforward.output",
+    f"{_LAYER}.output.LayerNorm": "layers.{i}.feedforward_norm",
+}
+POOLER_NAMES = {"pooler.dense": "pooler.dense"}
+IGNORED_BUFFERS = {
+    r"embeddings\.position_ids": "a list of numbers that is counted, not stored",
+    r"embeddings\.token_type_ids": "a list of zeros that is made, not stored",
+}
+
 _ENCODER = NameTable(
-    {
-        "embeddings.word_embeddings": "embeddings.words",
-        "embeddings.position_embeddings": "embeddings.positions",
-        "embeddings.token_type_embeddings": "embeddings.types",
-        "embeddings.LayerNorm": "embeddings.norm",
-        f"{_LAYER}.attention.self.query": "layers.{i}.attention.query",
-        f"{_LAYER}.attention.self.key": "layers.{i}.attention.key",
-        f"{_LAYER}.attention.self.value": "layers.{i}.attention.value",
-        f"{_LAYER}.attention.output.dense": "layers.{i}.attention.output",
-        f"{_LAYER}.attention.output.LayerNorm": "layers.{i}.attention_norm",
-        f"{_LAYER}.intermediate.dense": "layers.{i}.feedforward.input",
-        f"{_LAYER}.output.dense": "layers.{i}.feedforward.output",
-        f"{_LAYER}.output.LayerNorm": "layers.{i}.feedforward_norm",
-        "pooler.dense": "pooler.dense",
-    },
-    optional=frozenset({"pooler.dense"}),
+    {**EMBEDDING_NAMES, **LAYER_NAMES, **POOLER_NAMES},
+    optional=frozenset(POOLER_NAMES),
     aliases=_OLD_NAMES,
-    ignored={
-        r"embeddings\.position_ids": "a list of numbers that is counted, not stored",
-        r"embeddings\.token_type_ids": "a list of zeros that is made, not stored",
-    },
+    ignored=IGNORED_BUFFERS,
 )
 
 _MASKED_LM = {

@@ -47,7 +47,6 @@ class Slot:
         shapes: of these parameters.
         by: how they are fused, where there are several.
         num_heads: attention heads, for parameters fused by head.
-        optional: an encoder without it is complete.
     """
 
     theirs: str
@@ -55,7 +54,6 @@ class Slot:
     shapes: tuple[tuple[int, ...], ...]
     by: FusedBy = "rows"
     num_heads: int = 1
-    optional: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -171,7 +169,6 @@ class NameTable:
                     tuple(tuple(parameters[name].shape) for name in ours),
                     target.by if isinstance(target, Fused) else "rows",
                     1 if config is None else config.attention.num_heads,
-                    rule in self.optional,
                 )
             )
         if problems:

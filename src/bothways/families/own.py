@@ -39,6 +39,8 @@ _PARTS: dict[str, type] = {
     "convolution": ConvolutionConfig,
 }
 
+_MODULES = ("embeddings", "layers", "norm", "relative", "convolution", "pooler")
+
 
 def read(keys: ConfigKeys) -> EncoderConfig:
     """The axes, as `write` wrote them.
@@ -92,10 +94,7 @@ OWN = FamilySpec(
     bare="BothwaysEncoder",
     read=read,
     write=write,
-    names=NameTable(
-        {name: name for name in ("embeddings", "layers", "norm", "pooler")},
-        optional=frozenset({"norm", "pooler"}),
-    ),
+    names=NameTable({name: name for name in _MODULES}, optional=frozenset(_MODULES)),
     description=(
         "An encoder put together from axes here, such as one that `Encoder.build` makes. It has "
         "no class in transformers."

@@ -1,0 +1,295 @@
+"""`Parts`: everything that a model folder holds, and how new parts come to an encoder.
+
+`load.py` makes one from a folder, `save.py` writes one. Parts are replaced, never changed:
+`adapt` gives an encoder another head, `new_parts` is an encoder that comes from no folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from bothways.checkpoints.empty import without_memory
+from bothways.checkpoints.report import LoadReport
+from bothways.errors import CheckpointError
+from bothways.families.keys import ConfigKeys
+from bothways.families.registry import family_of
+from bothways.families.spec import FamilySpec, HeadKind
+from bothways.model.config import EncoderConfig
+from bothways.model.encoder import Encoder, Pooler
+from bothways.model.heads import MaskedLMHead, describe_head
+from bothways.model.init import initialise
+from bothways.model.sentence import SentenceVector
+
+if TYPE_CHECKING:
+    from bothways.tokenization.tokenizer import Tokenizer
+
+# Where a head's output layer is the token table: our names in the head and in the encoder.
+TIES = {"output.weight": "embeddings.words.weight"}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """An encoder and what goes with it.
+
+    Attributes:
+        encoder: the network.
+        family: what it is called and how it is written.
+        report: what became of every tensor in the files.
+        head: over the encoder, or None.
+        tokenizer: of the checkpoint, or None where the folder has none.
+        architecture: class that holds encoder and head in transformers; that of the bare encoder
+            where there is no head or none that has a class.
+        labels: names of the head's outputs, in order.
+        problem_type: what config.json says about the head, or None.
+        settings: content of bothways.json.
+        sentence: from token states to sentence vectors, where the folder says how.
+        raw: content of config.json.
+        folder: where it was loaded from, or None.
+    """
+
+    encoder: Encoder
+    family: FamilySpec
+    report: LoadReport
+    head: nn.Module | None = None
+    tokenizer: Tokenizer | None = None
+    architecture: str = ""
+    labels: tuple[str, ...] = ()
+    problem_type: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sentence: SentenceVector | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+
+    @property
+    def config(self) -> EncoderConfig:
+        """The encoder's shape and equations."""
+        return self.encoder.config
+
+    @property
+    def head_trained(self) -> bool:
+        """Whether predictions mean anything: nothing between text and logits is random."""
+        return self.report.head_trained
+
+    @property
+    def masked_lm(self) -> MaskedLMHead | None:
+        """The head, where it fills masks."""
+        return self.head if isinstance(self.head, MaskedLMHead) else None
+
+    def trained(self) -> Parts:
+        """The same parts after training: nothing counts as random any more."""
+        return dataclasses.replace(self, report=dataclasses.replace(self.report, untrained=()))
+
+    def in_transformers(self) -> str:
+        """What transformers reads of a folder that holds these parts, in one line.
+
+        Example:
+            >>> parts.in_transformers()  # doctest: +SKIP
+            'in transformers: BertForSequenceClassification, same numbers'
+        """
+        if not self.family.heads:
+            return "in transformers: nothing, because no published family has these axes"
+        name = self.published_head()
+        if self.head is None or name is not None:
+            return f"in transformers: {name or self.family.bare}, same numbers"
+        return (
+            f"in transformers: encoder only ({self.family.bare}), because of the head "
+            f"({_described(self.head)})"
+        )
+
+    def published_head(self) -> str | None:
+        """The class of transformers that computes what the head does; None where none does."""
+        if self.head is None:
+            return None
+        return head_class(
+            self.family, self.head, self.config, self.raw, preferred=self.architecture
+        )
+
+
+def new_parts(
+    config: EncoderConfig, *, tokenizer: Tokenizer | None = None, encoder: Encoder | None = None
+) -> Parts:
+    """Parts of an encoder that comes from no folder.
+
+    Args:
+        config: of the encoder; its published family is found.
+        tokenizer: to save with it.
+        encoder: None for new random weights.
+    """
+    family = family_of(config)
+    return Parts(
+        encoder=encoder or Encoder(config),
+        family=family,
+        report=LoadReport("new", family.model_type, family.bare),
+        tokenizer=tokenizer,
+        architecture=family.bare,
+    )
+
+
+def new_head(
+    parts: Parts, kind: HeadKind, num_outputs: int, *, pooling: str | None = None
+) -> nn.Module:
+    """A head with random weights in the form that the family publishes.
+
+    Args:
+        parts: an encoder.
+        kind: what its logits mean.
+        num_outputs: width of the logits.
+        pooling: for heads that pool; another than the family's own makes a head that
+            transformers has no class for.
+
+    Raises:
+        CheckpointError: when the family has no such head.
+
+    Example:
+        >>> adapt(parts, new_head(parts, "sequence", 3))  # doctest: +SKIP
+    """
+    name = parts.family.head_of_kind(kind)
+    if name is None:
+        raise CheckpointError(
+            f"{parts.family.title} has no head of kind {kind!r}; it has: "
+            f"{', '.join(sorted({spec.kind for spec in parts.family.heads.values()})) or 'none'}"
+        )
+    keys = ConfigKeys(parts.raw)
+    head = parts.family.heads[name].build(parts.config, keys, num_outputs)
+    description = describe_head(head)
+    if pooling is not None and description.get("pooling") != pooling:
+        arguments = {key: value for key, value in description.items() if key != "kind"}
+        head = type(head)(**{**arguments, "pooling": pooling})
+    return head
+
+
+def adapt(
+    parts: Parts,
+    head: nn.Module,
+    *,
+    labels: Sequence[str] = (),
+    problem_type: str | None = None,
+    kind: HeadKind | None = None,
+    trained: bool = False,
+) -> Parts:
+    """The same encoder under another head.
+
+    A head that reads the pooler gets one: where the encoder has none, a new one with random
+    weights is made, and the report says so. Predictions are refused until it is `trained()`.
+
+    Args:
+        parts: an encoder; its old head is left out.
+        head: a new one, with random weights unless `trained`; it is tied to the encoder where its
+            kind is.
+        labels: names of its outputs.
+        problem_type: for config.json, one of `labels.PROBLEM_TYPES`.
+        kind: what its logits mean, where several published classes look alike.
+        trained: keep its weights; otherwise they are drawn anew with the encoder's deviation.
+    """
+    encoder, config = parts.encoder, parts.config
+    untrained = [] if trained else ["head"]
+    if needs_pooler(head) and encoder.pooler is None:
+        encoder = with_pooler(encoder)
+        config = encoder.config
+        untrained.append("pooler")
+    if not trained:
+        initialise(head, config.initializer_range)
+    if isinstance(head, MaskedLMHead):
+        head.tie(encoder.embeddings.words)
+    head.to(encoder.embeddings.words.weight.device)
+    report = dataclasses.replace(
+        parts.report,
+        untrained=tuple(untrained),
+        missing={
+            **parts.report.missing,
+            **dict.fromkeys(untrained, "new random weights; train before predicting"),
+        },
+    )
+    return dataclasses.replace(
+        parts,
+        encoder=encoder,
+        head=head,
+        report=report,
+        labels=tuple(labels),
+        problem_type=problem_type,
+        architecture=head_class(parts.family, head, config, parts.raw, kind=kind)
+        or parts.family.bare,
+    )
+
+
+def needs_pooler(head: nn.Module) -> bool:
+    """Whether a head reads the pooler's output."""
+    parts = [head, *head.children()]
+    return any(getattr(part, "pooling", None) == "pooler" for part in parts)
+
+
+def with_pooler(encoder: Encoder) -> Encoder:
+    """The same encoder over the same parameters, with a new random pooler."""
+    config = dataclasses.replace(encoder.config, pooler=True)
+    reference = encoder.embeddings.words.weight
+    pooler = Pooler(config.hidden_size).to(device=reference.device, dtype=reference.dtype)
+    initialise(pooler, config.initializer_range)
+    with without_memory():
+        made = Encoder(config)
+    state = encoder.state_dict(keep_vars=True)
+    state |= {f"pooler.{name}": value for name, value in pooler.named_parameters()}
+    made.load_state_dict(state, assign=True)
+    return made.train(encoder.training)
+
+
+def head_class(
+    family: FamilySpec,
+    head: nn.Module,
+    config: EncoderConfig,
+    raw: Mapping[str, Any],
+    *,
+    kind: HeadKind | None = None,
+    preferred: str = "",
+) -> str | None:
+    """The class of transformers that computes what this head does; None when there is none.
+
+    Args:
+        family: of the encoder.
+        head: to be saved.
+        config: of the encoder.
+        raw: keys of config.json; what the class reads from there can be changed on saving.
+        kind: what its logits mean, where several classes look alike.
+        preferred: the class it came from, where several look alike.
+    """
+    wanted = _comparable(head)
+    names = sorted(family.heads, key=lambda name: name != preferred)
+    for name in names:
+        spec = family.heads[name]
+        if kind is not None and spec.kind != kind:
+            continue
+        width = wanted.get("num_labels", wanted.get("num_relations", 0))
+        if spec.num_outputs not in (None, width):
+            continue
+        with without_memory():
+            made = spec.build(config, ConfigKeys(raw), width)
+            if type(made) is type(head):
+                made = spec.build(config, ConfigKeys({**raw, **spec.keys(head)}), width)
+        if _comparable(made) == wanted:
+            return name
+    return None
+
+
+def _comparable(head: nn.Module) -> dict[str, Any]:
+    """What decides a head's numbers outside training."""
+    description = describe_head(head)
+    description.pop("dropout", None)
+    return description
+
+
+def _described(head: nn.Module) -> str:
+    description = describe_head(head)
+    words = [str(description.pop("kind"))]
+    words += [f"{key} {value}" for key, value in description.items() if key in ("pooling", "dense")]
+    return ", ".join(words)
+
+
+def set_parameter(module: nn.Module, name: str, value: nn.Parameter) -> None:
+    """Put a parameter in the place of another, by its dotted name."""
+    owner, _, last = name.rpartition(".")
+    setattr(module.get_submodule(owner), last, value)

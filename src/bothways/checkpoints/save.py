@@ -1,0 +1,183 @@
+"""From `Parts` to a model folder that this library, transformers and sentence-transformers read.
+
+All files are written beside the old ones and moved in together (`bothways.files`), so a full disk
+or a killed process leaves the old model, and the folder a model was loaded from can be saved into.
+What the common layout has no place for goes into bothways.json.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from bothways.checkpoints.card import CardFacts, render_card
+from bothways.checkpoints.files import (
+    DEFAULT_SHARD_SIZE,
+    HEAD_NAME,
+    INDEX_NAME,
+    WEIGHTS_NAME,
+    Staged,
+    stage_weights,
+    write_tensors,
+)
+from bothways.checkpoints.labels import write_labels
+from bothways.checkpoints.parts import TIES, Parts
+from bothways.checkpoints.sentence import write_sentence
+from bothways.checkpoints.settings import SETTINGS_NAME, settings_content
+from bothways.errors import CheckpointError
+from bothways.families.spec import HeadSpec
+from bothways.model.config import EncoderConfig
+from bothways.model.heads import describe_head
+from bothways.tokenization.passport import make_passport
+
+# Copies of the weights in other forms, which other weights make wrong.
+_STALE = ("int8.safetensors",)
+
+
+def save_parts(
+    parts: Parts,
+    folder: str | Path,
+    *,
+    overwrite: bool = False,
+    card: CardFacts | None = None,
+    max_shard_size: int = DEFAULT_SHARD_SIZE,
+) -> None:
+    """Write a model folder.
+
+    Args:
+        parts: what to write.
+        folder: made when absent; the folder that the parts were loaded from is safe too.
+        overwrite: allow a folder that holds a model.
+        card: facts for README.md; None keeps a README.md that is there, and else says little.
+        max_shard_size: bytes of one weight file.
+
+    Raises:
+        CheckpointError: when a model is there already, or the folder cannot be written; what was
+            there before is then intact.
+
+    Example:
+        >>> save_parts(parts, "my-model")  # doctest: +SKIP
+    """
+    folder = Path(folder)
+    taken = [name for name in ("config.json", WEIGHTS_NAME, INDEX_NAME) if (folder / name).exists()]
+    if taken and not overwrite:
+        raise CheckpointError(
+            f"{folder} holds a model already ({', '.join(taken)}); choose another folder, or allow "
+            "it to be overwritten"
+        )
+    name = parts.published_head()
+    spec = parts.family.heads[name] if name is not None else None
+    settings = dict(parts.settings)
+    settings.update(_head_settings(parts, spec))
+    with Staged(folder) as files:
+        files.json("config.json", _config(parts, name or parts.family.bare, spec))
+        stage_weights(files, _weights(parts, spec), max_shard_size)
+        loose = parts.head if spec is None else None
+        if loose is None:
+            files.remove(HEAD_NAME)
+        else:
+            with files.stream(HEAD_NAME) as file:
+                write_tensors(file, _loose_head(loose, parts))
+        for stale in _STALE:
+            files.remove(stale)
+        if parts.tokenizer is not None:
+            parts.tokenizer.stage(files)
+            settings["passport"] = make_passport(parts.tokenizer)
+        files.json(SETTINGS_NAME, settings_content(settings))
+        max_length = None if parts.tokenizer is None else parts.tokenizer.declared_max_length
+        if parts.sentence is not None:
+            write_sentence(
+                parts.sentence,
+                files.staging,
+                hidden_size=parts.config.hidden_size,
+                max_length=max_length,
+            )
+        if card is not None or not (folder / "README.md").exists():
+            facts = card or CardFacts(folder.resolve().name, labels=parts.labels)
+            usable = parts.config.embeddings.usable_positions
+            text = render_card(
+                facts,
+                in_transformers=parts.in_transformers(),
+                max_length=min(max_length or usable, usable),
+            )
+            files.text("README.md", text)
+
+
+def _config(parts: Parts, name: str, spec: HeadSpec | None) -> dict[str, Any]:
+    raw = {key: value for key, value in parts.raw.items() if key != "architectures"}
+    keys = parts.family.write_config(_config_with_head_dropout(parts), raw)
+    if spec is not None and parts.head is not None:
+        keys |= spec.keys(parts.head)
+    if parts.labels:
+        keys = write_labels(keys, parts.labels, parts.problem_type)
+    for dtype_key in ("dtype", "torch_dtype"):
+        if dtype_key in keys:
+            dtype = parts.encoder.embeddings.words.weight.dtype
+            keys[dtype_key] = str(dtype).removeprefix("torch.")
+    if _untied(parts, spec):
+        keys["tie_word_embeddings"] = False
+    elif spec is not None and spec.names.tied:
+        keys["tie_word_embeddings"] = True
+    return {"architectures": [name], **keys}
+
+
+def _config_with_head_dropout(parts: Parts) -> EncoderConfig:
+    """The configuration with the dropout that the head really has."""
+    config = parts.config
+    if parts.head is None or parts.masked_lm is not None:
+        return config
+    rate = describe_head(parts.head).get("dropout", config.dropout.classifier)
+    return dataclasses.replace(config, dropout=dataclasses.replace(config.dropout, classifier=rate))
+
+
+def _weights(parts: Parts, spec: HeadSpec | None) -> dict[str, Tensor]:
+    """Tensors of the encoder and of a head that has a class, by their names in the file."""
+    config = parts.config
+    prefix = parts.family.prefix if spec is not None else ""
+    state: Mapping[str, Tensor] = parts.encoder.state_dict()
+    slots = parts.family.names.bind(parts.encoder, config)
+    tensors = {prefix + slot.theirs: slot.join(state) for slot in slots}
+    if spec is not None and parts.head is not None:
+        shared = _shared(parts.head, parts.encoder, spec.names.tied)
+        head_state = parts.head.state_dict()
+        for slot in spec.names.bind(parts.head, config):
+            if slot.ours[0] not in shared:
+                tensors[slot.theirs] = slot.join(head_state)
+    return tensors
+
+
+def _loose_head(head: nn.Module, parts: Parts) -> dict[str, Tensor]:
+    """Tensors of a head without a class, by our names."""
+    shared = _shared(head, parts.encoder, TIES)
+    return {name: value for name, value in head.state_dict().items() if name not in shared}
+
+
+def _shared(head: nn.Module, encoder: nn.Module, ties: Mapping[str, str]) -> set[str]:
+    """Parameters of the head that are the encoder's."""
+    own, others = dict(head.named_parameters()), dict(encoder.named_parameters())
+    return {
+        ours for ours, theirs in ties.items() if ours in own and own[ours] is others.get(theirs)
+    }
+
+
+def _untied(parts: Parts, spec: HeadSpec | None) -> bool:
+    if spec is None or parts.head is None or not spec.names.tied:
+        return False
+    return len(_shared(parts.head, parts.encoder, spec.names.tied)) < len(spec.names.tied)
+
+
+def _head_settings(parts: Parts, spec: HeadSpec | None) -> dict[str, Any]:
+    """What bothways.json says about the head."""
+    if parts.head is None:
+        return {"head": None, "labels": None, "pooling": None, "untrained": None}
+    description = describe_head(parts.head)
+    return {
+        "head": description if spec is None else None,
+        "labels": list(parts.labels),
+        "pooling": description.get("pooling"),
+        "untrained": list(parts.report.untrained),
+    }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         DataError,
         LengthError,
         MissingExtraError,
+        RunStopped,
         TaskError,
         TokenizerError,
         TrainingError,
@@ -68,6 +69,7 @@ __all__ = [
     "MissingExtraError",
     "Model",
     "Report",
+    "RunStopped",
     "ScoreResult",
     "SpanResult",
     "Table",
@@ -90,7 +92,7 @@ __all__ = [
 _HOMES = {
     "errors": (
         "BothwaysError CheckpointError ConfigError DataError LengthError MissingExtraError "
-        "TaskError TokenizerError TrainingError UnsafeFileError UnsupportedModelError "
+        "RunStopped TaskError TokenizerError TrainingError UnsafeFileError UnsupportedModelError "
         "UntrainedHeadError UsageError"
     ),
     "evaluation.evaluate": "evaluate",

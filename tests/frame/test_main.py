@@ -18,7 +18,7 @@ import bothways
 from bothways.cli import main as command_line
 from bothways.cli.main import COMMANDS, Command, main
 from bothways.cli.output import Output, write
-from bothways.errors import DataError, UsageError
+from bothways.errors import DataError, RunStopped, UsageError
 
 # The promise of the documentation for a page of help, taken at the best of three starts.
 HELP_SECONDS = 0.35
@@ -41,6 +41,8 @@ def run(settings: Settings) -> Output:
         raise DataError("file.csv, line 3: no label")
     if settings.how == "usage":
         raise UsageError("text and label are the same column")
+    if settings.how == "told":
+        raise RunStopped("saved at step 7; go on with --resume")
     if settings.how == "interrupt":
         raise KeyboardInterrupt
     if settings.how == "stop":
@@ -71,6 +73,7 @@ def speak(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("data", 1, "error: file.csv, line 3: no label\n"),
         ("usage", 2, "error: text and label are the same column\n"),
         ("interrupt", 130, ""),
+        ("told", 143, "stopped: saved at step 7; go on with --resume\n"),
         ("stop", 143, ""),
     ],
 )

@@ -12,7 +12,8 @@ here, as text or with `--json` as JSON; what a person should know meanwhile (pro
 logged under "bothways" or drawn on standard error.
 
 Exit codes: 0; 1 for a BothwaysError, printed as one message; 2 for wrong usage; 130 when
-interrupted; 141 when the reader of a pipe has gone. Any other error is a defect and shows where.
+interrupted; 141 when the reader of a pipe has gone; 143 when told to stop. Any other error is a
+defect and shows where.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from importlib import import_module
 from typing import TextIO
 
 from bothways.cli.output import Output, write
-from bothways.errors import BothwaysError, UsageError, nearest
+from bothways.errors import BothwaysError, RunStopped, UsageError, nearest
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _run(words)
         sys.stdout.flush()
-    except UsageError as error:
-        return _complain(error, 2)
     except BothwaysError as error:
-        return _complain(error, 1)
+        stopped = isinstance(error, RunStopped)
+        sys.stderr.write(f"{'stopped' if stopped else 'error'}: {error}\n")
+        return 143 if stopped else 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -159,8 +160,3 @@ def _log_to(stream: TextIO) -> None:
     logger.handlers[:] = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
-
-
-def _complain(error: BothwaysError, code: int) -> int:
-    sys.stderr.write(f"error: {error}\n")
-    return code

@@ -1,0 +1,70 @@
+"""How much arithmetic a step takes and how much the machine can do.
+
+`peak_share` of a log line is the first over the second: FLOPs of the matrix products of forward
+and backward, a second, as a share of what `matrix_peak` measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import torch
+
+from bothways.model.config import EncoderConfig
+
+# Wide enough that a product runs at the machine's best, small enough to take milliseconds.
+_CPU_SIZE, _GPU_SIZE = 1024, 8192
+_ROUNDS = 6
+
+
+def forward_flops(config: EncoderConfig, lengths: Sequence[int]) -> float:
+    """FLOPs of the matrix products of one forward pass of the encoder.
+
+    A product of (a, b) with (b, c) counts 2abc. Embedding look-ups, norms and activations are
+    left out, as is usual; so are the heads, whose share is small outside of language modelling.
+
+    Args:
+        config: the encoder.
+        lengths: tokens of each sequence.
+    """
+    hidden, inner = config.hidden_size, config.feedforward.size
+    width = config.attention.num_heads * config.attention.head_size
+    tokens = float(sum(lengths))
+    projections = 4 * hidden * width + (3 if config.feedforward.gated else 2) * hidden * inner
+    depth = sum(len(blocks) for blocks in config.block_order)
+    total = 2.0 * projections * tokens * depth
+    kinds = [
+        kind
+        for kind, blocks in zip(config.layer_kinds, config.block_order, strict=True)
+        for _ in blocks
+    ]
+    reach = 2 * config.attention.window + 1
+    for kind in kinds:
+        # Scores and mixing: two products of (length, width) with (width, length).
+        pairs = sum(n * (n if kind == "global" else min(n, reach)) for n in lengths)
+        total += 4.0 * width * pairs
+    if config.embeddings.size != hidden:
+        total += 2.0 * config.embeddings.size * hidden * tokens
+    return total
+
+
+def matrix_peak(device: torch.device, dtype: torch.dtype = torch.float32) -> float:
+    """FLOP/s of the best of a few large square matrix products, in about a tenth of a second.
+
+    Args:
+        device: where to multiply.
+        dtype: of the factors.
+    """
+    size = _CPU_SIZE if device.type == "cpu" else _GPU_SIZE
+    # Values do not matter to the speed; ones draw nothing from the global generator.
+    left = torch.ones(size, size, device=device, dtype=dtype)
+    right, out = torch.ones_like(left), torch.empty_like(left)
+    best = float("inf")
+    for _ in range(_ROUNDS):
+        start = time.perf_counter()
+        torch.mm(left, right, out=out)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        best = min(best, time.perf_counter() - start)
+    return 2.0 * size**3 / best

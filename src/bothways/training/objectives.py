@@ -1,0 +1,74 @@
+"""What a run minimises: one module from a batch to the sum of its losses.
+
+Here: the base class that the loop and the runtime know, and the objective of a task with an
+encoder and a head. The loop divides by the count of the whole step, so an objective never takes
+a mean: micro-batches and ranks then add up exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from bothways.model.encoder import Encoder
+from bothways.model.layout import Batch
+from bothways.tasks.task import Task
+from bothways.training.estimate import forward_flops
+
+
+class Objective(nn.Module):
+    """A module whose `forward(batch)` returns the sum of the losses of a batch.
+
+    It is wrapped as one (data parallel, sharded), so everything that learns is inside.
+    """
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The sum of the losses, a scalar."""
+        raise NotImplementedError
+
+    def count(self, batch: Batch) -> int:
+        """Over how many targets `forward` sums, known before it runs."""
+        raise NotImplementedError
+
+    def flops(self, batch: Batch) -> float:
+        """FLOPs of the matrix products of forward and backward; 0 when not known."""
+        del batch
+        return 0.0
+
+
+class TaskObjective(Objective):
+    """The loss of a task over an encoder and its head.
+
+    Args:
+        encoder: all or some of its parameters may be frozen.
+        head: head(output, batch) -> logits.
+        task: its loss and what it counts.
+    """
+
+    def __init__(self, encoder: Encoder, head: nn.Module, task: Task[Any]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+        self.task = task
+        blocks = list(encoder.layers)
+        learned = [any(p.requires_grad for p in block.parameters()) for block in blocks]
+        # A backward pass takes twice the products of a forward one, in the blocks it reaches.
+        self._passes = 1.0 + 2.0 * sum(learned) / len(blocks)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The sum of the task's losses."""
+        return self.task.loss(self.logits(batch), batch)[0]
+
+    def logits(self, batch: Batch) -> Tensor:
+        """What the head makes of a batch."""
+        logits: Tensor = self.head(self.encoder(batch), batch)
+        return logits
+
+    def count(self, batch: Batch) -> int:
+        """The task's units."""
+        return self.task.count(batch)
+
+    def flops(self, batch: Batch) -> float:
+        """Of the encoder's blocks; where some are frozen, of the passes that reach them."""
+        return self._passes * forward_flops(self.encoder.config, batch.layout.lengths)

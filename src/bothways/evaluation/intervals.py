@@ -1,0 +1,173 @@
+"""95 % intervals by the percentile bootstrap, alone and for the difference of two models.
+
+What is drawn again and again is a unit: an example, or a group of examples that belong together
+(sentences of one document, questions on one paragraph), because examples of a group err together
+and count for less than as many independent ones. A score is a function of example indices, so
+that any metric can be resampled. Which metrics a task has is its own matter (`tasks/`).
+
+Source: Efron and Tibshirani 1993, chapter 13; for paired differences Koehn 2004.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothways.evaluation.result import Metric
+
+Indices = NDArray[np.int64]
+Name = TypeVar("Name", bound=Hashable)
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Units:
+    """What a bootstrap draws.
+
+    Attributes:
+        order: indices of the examples, those of a unit one after another.
+        starts: (units + 1,) where each unit begins in `order`, and the end of the last.
+    """
+
+    order: Indices
+    starts: Indices
+
+    @classmethod
+    def of(cls, count: int, groups: Sequence[Hashable] | None = None) -> Units:
+        """Every example a unit, or every group of examples.
+
+        Args:
+            count: number of examples.
+            groups: for each example the group it belongs to; None for no groups.
+
+        Example:
+            >>> len(Units.of(4, ["first", "second", "first", "first"]))
+            2
+        """
+        if groups is None:
+            return cls(np.arange(count), np.arange(count + 1))
+        if len(groups) != count:
+            raise ValueError(f"{len(groups)} groups for {count} examples; expected one each")
+        members: dict[Hashable, list[int]] = {}
+        for example, group in enumerate(groups):
+            members.setdefault(group, []).append(example)
+        sizes = [len(examples) for examples in members.values()]
+        order = [example for examples in members.values() for example in examples]
+        return cls(np.array(order, dtype=np.int64), np.array([0, *sizes]).cumsum())
+
+    def __len__(self) -> int:
+        """Number of units."""
+        return len(self.starts) - 1
+
+    def draw(self, generator: np.random.Generator) -> Indices:
+        """Examples of as many units as there are, drawn with replacement."""
+        units = generator.integers(0, len(self), len(self))
+        if len(self) == len(self.order):
+            alone: Indices = self.order[units]
+            return alone
+        begins = self.starts[units]
+        sizes = self.starts[units + 1] - begins
+        # Position within a unit: a running count minus where the unit began in it.
+        inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        picked: Indices = self.order[np.repeat(begins, sizes) + inside]
+        return picked
+
+
+def intervals(
+    scores: Callable[[Indices], Mapping[Name, float]],
+    units: Units,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[Name, Metric]:
+    """Each score on all examples, with its interval.
+
+    Where no resample differs (a perfect score, a single unit), the bootstrap shows nothing, so
+    there is no interval; see `of_perfect_share`.
+
+    Args:
+        scores: score by name of some examples, by index, repeats allowed.
+        units: what to draw.
+        resamples: how often.
+        seed: of the draws; the same seed draws the same examples for every model.
+
+    Example:
+        >>> right = np.array([1, 0, 1, 1, 0, 1, 1, 1, 0, 1])
+        >>> found = intervals(lambda some: {"accuracy": right[some].mean()}, Units.of(10))
+        >>> str(found["accuracy"])
+        '0.700 [0.400, 1.000]'
+    """
+    if not len(units):
+        raise ValueError("no examples, so there is nothing to score")
+    full = scores(units.order)
+    generator = np.random.default_rng(seed)
+    drawn: dict[Name, list[float]] = {name: [] for name in full}
+    for _ in range(resamples if len(units) > 1 else 0):
+        for name, value in scores(units.draw(generator)).items():
+            drawn[name].append(value)
+    return {name: _metric(value, drawn[name]) for name, value in full.items()}
+
+
+def interval(
+    score: Callable[[Indices], float], units: Units, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Metric:
+    """One score with its interval; see `intervals`."""
+    return intervals(lambda some: {"": score(some)}, units, resamples=resamples, seed=seed)[""]
+
+
+def paired_difference(
+    first: Callable[[Indices], float],
+    second: Callable[[Indices], float],
+    units: Units,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Metric:
+    """First minus second, both on the same draws.
+
+    An interval wholly above 0 shows that the first is better on data like this.
+
+    Args:
+        first, second: a score of two models on the same examples.
+        units: what to draw.
+        resamples: how often.
+        seed: of the draws.
+    """
+    return interval(lambda some: first(some) - second(some), units, resamples=resamples, seed=seed)
+
+
+def of_perfect_share(metric: Metric, units: int) -> Metric:
+    """A share of exactly 1 with the exact interval of all of all; any other metric as it is.
+
+    The bootstrap cannot see beyond a perfect score, and three right of three is not certainty.
+
+    Args:
+        metric: an accuracy or an F1.
+        units: what it rests on.
+
+    Source: Clopper and Pearson 1934.
+
+    Example:
+        >>> str(of_perfect_share(Metric(1.0), 20))
+        '1.000 [0.832, 1.000]'
+    """
+    if metric.value != 1.0 or metric.low is not None:
+        return metric
+    return Metric(1.0, ((1 - CONFIDENCE) / 2) ** (1 / units), 1.0)
+
+
+def _metric(value: float, drawn: Sequence[float]) -> Metric:
+    """The estimate and the percentiles of its resamples."""
+    kept = np.asarray(drawn, dtype=np.float64)
+    kept = kept[np.isfinite(kept)]
+    if not len(kept) or kept.min() == kept.max():
+        return Metric(float(value))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(kept, [tail, 1 - tail])
+    return Metric(float(value), float(low), float(high))

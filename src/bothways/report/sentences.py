@@ -1,0 +1,87 @@
+"""Five plain sentences about a report: what was found, worst first, and what to do next.
+
+Rules over findings and scores, for the first screen of the page and the top of report.md; no
+language model writes them. The findings themselves come from `evaluation/` and `diagnostics/`.
+"""
+
+from __future__ import annotations
+
+from bothways.evaluation.result import SEVERITIES, Finding, Report, Severity
+
+FINDINGS_SAID = 3
+
+# What to do about a question whose answer is bad.
+NEXT_STEPS = {
+    "artifacts": "look at the texts behind the shortcut and judge again without them",
+    "attention": "look at the coloured texts before trusting single predictions",
+    "baseline": "read the commonest mistakes, then train with more or cleaner examples, or use "
+    "the simpler baseline",
+    "calibration": "set the temperature on the dev data before using the probabilities",
+    "domain": "label some texts like those the model will meet, and train with them",
+    "duplicates": "take the duplicates out of one side and judge again",
+    "errors": "read the examples of the weakest label: too few, too alike, or labelled two ways?",
+    "fragmentation": "compare a model whose tokenizer knows this language or vocabulary",
+    "labels": "check the listed labels by hand and judge again",
+    "noise": "train with texts as noisy as those the model will meet",
+    "pooling": "try the pooling that scored best",
+    "slices": "read the worst slice and collect examples like it",
+    "truncation": "raise --max-length, or try --policy head+tail or windows, and compare",
+}
+
+
+def sentences(report: Report) -> tuple[str, str, str, str, str]:
+    """Five sentences: bad news, the score, good news, and the next step last.
+
+    The first metric of the report is taken for the main one.
+    """
+    bad = [f.text for f in report.findings if f.severity in ("alarm", "note")][:FINDINGS_SAID]
+    good = [f.text for f in report.findings if f.severity not in ("alarm", "note")]
+    said = [*bad, _score(report), *good, *_fillers(report)][:4]
+    if _score(report) not in said:
+        said[-1] = _score(report)
+    first, second, third, fourth = said
+    return first, second, third, fourth, _next_step(report)
+
+
+def severity_counts(report: Report) -> dict[Severity, int]:
+    """How many findings there are of each severity, worst first; those that occur."""
+    counts = {
+        severity: sum(finding.severity == severity for finding in report.findings)
+        for severity in SEVERITIES
+    }
+    return {severity: count for severity, count in counts.items() if count}
+
+
+def _score(report: Report) -> str:
+    what = f"{report.count:,} {'example' if report.count == 1 else 'examples'} of {report.data}"
+    if not report.metrics:
+        return f"No score was asked for on {what}."
+    name, metric = next(iter(report.metrics.items()))
+    return f"On {what} the model reaches {name} {metric}."
+
+
+def _fillers(report: Report) -> list[str]:
+    """What is worth saying where there are few findings."""
+    ledger = report.ledger
+    return [
+        "Where 95 % intervals overlap widely, a difference between scores may be chance.",
+        f"Of {ledger.tokens:,} tokens given, {ledger.tokens_cut:,} were never read.",
+        f"Judging took {report.seconds:.1f} seconds.",
+    ]
+
+
+def _next_step(report: Report) -> str:
+    bad = [f for f in report.findings if f.severity in ("alarm", "note")]
+    for finding in bad:
+        if finding.question in NEXT_STEPS:
+            return f"Next: {NEXT_STEPS[finding.question]}."
+    if any(_needs_train(finding) for finding in report.findings):
+        return "Next: give the training texts with --train, to see what a simpler model reaches."
+    return (
+        "Next: ask what a score does not show (shortcuts, slices, noise, wrong labels) with "
+        "bothways diagnose."
+    )
+
+
+def _needs_train(finding: Finding) -> bool:
+    return finding.severity == "not asked" and "--train" in finding.text

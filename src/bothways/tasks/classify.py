@@ -1,0 +1,325 @@
+"""Classification: one label a text, or a pair of texts.
+
+Example, head, loss, decoding and metrics. The label order is decided once, sorted, by the training
+examples, and travels with the model; cells are text, so that "NA" and "01" stay what they are.
+Reading and encoding texts and pairs is in `texts.py`; the network of the head in `model/heads.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bothways.data.collate import Source
+from bothways.data.rows import Row
+from bothways.errors import CheckpointError, DataError, TaskError, UsageError, nearest
+from bothways.metrics.classification import Confusion, log_losses
+from bothways.model.config import EncoderConfig
+from bothways.model.heads import ClassificationHead, Pooling
+from bothways.model.init import initialise
+from bothways.model.layout import Batch
+from bothways.tasks.columns import refuse
+from bothways.tasks.results import LabelResult, Result
+from bothways.tasks.task import Columns, Scorer
+from bothways.tasks.texts import are_pairs, encode_texts, read_cells, texts_of
+from bothways.tokenization.encoding import Encoding, Ledger
+from bothways.tokenization.policy import CutPolicy
+from bothways.tokenization.tokenizer import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+PoolingChoice = Literal["auto"] | Pooling
+POOLINGS = ("auto", *get_args(Pooling))
+
+
+@dataclass(frozen=True)
+class ClassifyExample:
+    """A text with its label.
+
+    Attributes:
+        text: the text.
+        pair: the second text of a pair, or None.
+        label: the true label; None where it is not known.
+        place: `file, line 12`; empty where it came from no file.
+        group: what it belongs to, such as a document; None where it stands alone.
+    """
+
+    text: str
+    pair: str | None = None
+    label: str | None = None
+    place: str = ""
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class ClassifyTask:
+    """Single-label classification.
+
+    Attributes:
+        labels: in the order of the logits, sorted; empty before `fit`.
+        label_counts: training examples of each label.
+        pairs: whether the training examples were pairs; None where that is not known.
+        columns: where the fields stand in a file.
+        pooling: what the head reads: the pooler's output, the first token, or the mean; auto is
+            the pooler where the encoder has one, else the first token.
+
+    Example:
+        >>> task = ClassifyTask().fit([ClassifyExample("good", label="yes"),
+        ...                            ClassifyExample("bad", label="no")])
+        >>> task.labels
+        ('no', 'yes')
+    """
+
+    labels: tuple[str, ...] = ()
+    label_counts: Mapping[str, int] = field(default_factory=dict)
+    pairs: bool | None = None
+    columns: Columns = field(default_factory=Columns)
+    pooling: PoolingChoice = "auto"
+
+    name: ClassVar[str] = "classify"
+    main_metric: ClassVar[str] = "accuracy"
+    metric_directions: ClassVar[Mapping[str, int]] = {
+        "accuracy": 1,
+        "f1_macro": 1,
+        "f1_micro": 1,
+        "loss": -1,
+    }
+
+    def __post_init__(self) -> None:
+        if self.pooling not in POOLINGS:
+            raise UsageError(f"pooling is {self.pooling!r}; {nearest(str(self.pooling), POOLINGS)}")
+
+    def read(self, rows: Iterable[Row], *, labelled: bool = True) -> list[ClassifyExample]:
+        """Examples of rows.
+
+        Args:
+            rows: of one file or several with the same columns.
+            labelled: whether each row must have a label; without it labels are not read.
+
+        Raises:
+            DataError: for missing columns, cells or labels, or a label that training did not
+                have; each with all its rows.
+        """
+        cells = read_cells(list(rows), self.columns, labelled=labelled)
+        examples = [ClassifyExample(**vars(each)) for each in cells]
+        if self.labels and labelled:
+            self.check_labels(examples)
+        return examples
+
+    def examples(self, values: Sequence[Any]) -> list[ClassifyExample]:
+        """Unlabelled examples of texts or pairs of texts; ClassifyExamples as they are.
+
+        Raises:
+            UsageError: for anything else, with its numbers.
+        """
+        given = [value for value in values if isinstance(value, ClassifyExample)]
+        if len(given) == len(values):
+            return given
+        return [ClassifyExample(text, pair) for text, pair in texts_of(values)]
+
+    def fit(self, examples: Sequence[ClassifyExample]) -> ClassifyTask:
+        """The task with the labels of the training examples, sorted, and their counts.
+
+        Raises:
+            DataError: when there is no example, one without a label, or only one label.
+        """
+        if not examples:
+            raise DataError("there are no training examples; expected at least one a label")
+        counts = Counter(_truth(examples))
+        if len(counts) == 1:
+            file = examples[0].place.rpartition(", line")[0]
+            raise DataError(
+                f"{file or 'the data'}: all {len(examples)} examples have the label "
+                f"{next(iter(counts))!r}; a classifier needs at least two. Is the label column "
+                "the right one (--label)?"
+            )
+        labels = tuple(sorted(counts))
+        logger.info("%d labels, in this order: %s", len(labels), ", ".join(labels))
+        return replace(
+            self,
+            labels=labels,
+            label_counts={label: counts[label] for label in labels},
+            pairs=are_pairs(examples),
+        )
+
+    def check_labels(self, examples: Sequence[ClassifyExample]) -> None:
+        """Refuse labels that the model does not have.
+
+        Raises:
+            DataError: with each such example's file and line.
+        """
+        known = set(self.labels)
+        unknown = [e for e in examples if e.label is not None and e.label not in known]
+        if unknown:
+            first = unknown[0].label or ""
+            refuse(
+                "rows with a label that the training data does not have",
+                (f"{e.place or 'an example'}: {e.label!r}" for e in unknown),
+                f"the labels are: {', '.join(self.labels)}; {nearest(first, self.labels)} Mend the "
+                "rows, take them out, or train with examples of these labels",
+            )
+
+    def encode(
+        self, example: ClassifyExample, tokenizer: Tokenizer, policy: CutPolicy
+    ) -> list[Encoding]:
+        """The encodings of an example; several are windows."""
+        return self.encode_all([example], tokenizer, policy)[0][0]
+
+    def encode_all(
+        self, examples: Sequence[ClassifyExample], tokenizer: Tokenizer, policy: CutPolicy
+    ) -> tuple[list[list[Encoding]], Ledger]:
+        """The encodings of many examples, in the tokenizer's own threads, and what was cut.
+
+        Raises:
+            TaskError: when the model was trained on pairs and these are none, or the reverse.
+        """
+        return encode_texts(examples, tokenizer, policy, trained_on_pairs=self.pairs)
+
+    def head(self, config: EncoderConfig, labels: Sequence[str]) -> ClassificationHead:
+        """A new head with random weights.
+
+        Raises:
+            UsageError: when the pooler is asked for and the encoder has none.
+        """
+        pooling = self.pooling
+        if pooling == "auto":
+            pooling = "pooler" if config.pooler else "cls"
+        if pooling == "pooler" and not config.pooler:
+            raise UsageError("this encoder has no pooler; use --pooling cls or --pooling mean")
+        head = ClassificationHead(
+            config.hidden_size, len(labels), pooling=pooling, dropout=config.dropout.classifier
+        )
+        initialise(head, config.initializer_range)
+        return head
+
+    def targets(
+        self, examples: Sequence[ClassifyExample], sources: Sequence[Source]
+    ) -> dict[str, Tensor]:
+        """`label`: (sequences,) index of the true label; each window has that of its text."""
+        truth = [examples[source.example] for source in sources]
+        self.check_labels(truth)
+        index = {label: number for number, label in enumerate(self.labels)}
+        return {"label": torch.tensor([index[label] for label in _truth(truth)])}
+
+    def count(self, batch: Batch) -> int:
+        """Sequences: the units of the loss."""
+        return batch.layout.num_sequences
+
+    def loss(self, logits: Tensor, batch: Batch) -> tuple[Tensor, int]:
+        """Sum of the cross-entropies, in float32, and the number of sequences."""
+        total = F.cross_entropy(logits.float(), batch.targets["label"], reduction="sum")
+        return total, self.count(batch)
+
+    def decode(self, logits: Tensor, batch: Batch) -> list[Result]:
+        """The most probable label of each example; windows share their mean probability."""
+        probabilities = logits.detach().double().softmax(-1).cpu()
+        examples = [source.example for source in batch.sources] or range(len(probabilities))
+        order = {example: row for row, example in enumerate(dict.fromkeys(examples))}
+        rows = torch.tensor([order[example] for example in examples], dtype=torch.long)
+        means = probabilities.new_zeros(len(order), probabilities.shape[1])
+        means.index_add_(0, rows, probabilities)
+        means /= rows.bincount(minlength=len(order))[:, None]
+        return [label_result(self.labels, row) for row in means.numpy()]
+
+    def metrics(
+        self, results: Sequence[Result], examples: Sequence[ClassifyExample]
+    ) -> dict[str, float]:
+        """accuracy, f1_macro, f1_micro and loss (mean cross-entropy, in nats)."""
+        return self.scorer(results, examples)(np.arange(len(examples)))
+
+    def scorer(self, results: Sequence[Result], examples: Sequence[ClassifyExample]) -> Scorer:
+        """`metrics` of any examples, by index."""
+        truth = _truth(examples)
+        self.check_labels(examples)
+        predicted = label_results(results)
+        confusion = Confusion(truth, [result.label for result in predicted], self.labels)
+        losses = log_losses(
+            [result.probabilities[label] for result, label in zip(predicted, truth, strict=True)]
+        )
+
+        def scores(some: NDArray[np.int64]) -> dict[str, float]:
+            return {**confusion.scores(some), "loss": float(losses[some].mean())}
+
+        return scores
+
+    def units(self, examples: Sequence[ClassifyExample]) -> Sequence[Hashable] | None:
+        """The groups, where the examples have them; one without stands alone."""
+        if all(example.group is None for example in examples):
+            return None
+        return [
+            ("alone", number) if example.group is None else ("group", example.group)
+            for number, example in enumerate(examples)
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """What `bothways.json` keeps under "task"; `problem_type` is stored, never guessed."""
+        return {
+            "name": self.name,
+            "problem_type": "single_label_classification",
+            "labels": list(self.labels),
+            "label_counts": dict(self.label_counts),
+            "pairs": self.pairs,
+            "columns": asdict(self.columns),
+            "pooling": self.pooling,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> ClassifyTask:
+        """The task that `state` described.
+
+        Raises:
+            CheckpointError: when the state is of another kind of problem.
+        """
+        kind = state.get("problem_type", "single_label_classification")
+        if kind != "single_label_classification":
+            raise CheckpointError(
+                f"the stored problem_type is {kind!r}; this version classifies with "
+                "'single_label_classification' only"
+            )
+        return cls(
+            labels=tuple(state.get("labels", ())),
+            label_counts=dict(state.get("label_counts", {})),
+            pairs=state.get("pairs"),
+            columns=Columns(**state.get("columns", {})),
+            pooling=state.get("pooling", "auto"),
+        )
+
+
+def label_result(labels: Sequence[str], probabilities: NDArray[np.float64]) -> LabelResult:
+    """The result that a row of probabilities stands for, the first label winning a tie."""
+    values = probabilities.tolist()
+    best = max(range(len(values)), key=values.__getitem__)
+    return LabelResult(labels[best], values[best], dict(zip(labels, values, strict=True)))
+
+
+def label_results(results: Sequence[Result]) -> list[LabelResult]:
+    """Results, all of which must be labels.
+
+    Raises:
+        TaskError: when one is not.
+    """
+    found = [result for result in results if isinstance(result, LabelResult)]
+    if len(found) < len(results):
+        raise TaskError(f"{len(results) - len(found)} of {len(results)} results are not labels")
+    return found
+
+
+def _truth(examples: Sequence[ClassifyExample]) -> list[str]:
+    """The true labels, all of which must be known."""
+    missing = [
+        example.place or f"example {number}"
+        for number, example in enumerate(examples)
+        if example.label is None
+    ]
+    if missing:
+        refuse("examples without a label", missing, "judging and training need labelled examples")
+    return [example.label for example in examples if example.label is not None]

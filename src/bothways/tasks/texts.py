@@ -1,0 +1,177 @@
+"""What tasks over single texts and pairs of texts share: reading, taking values, encoding.
+
+An empty text is an example like any other: kept, predicted, counted. Pairs and single texts are
+never mixed, and a model trained on one kind refuses the other. Where the columns stand is found in
+`columns.py`; labels and numbers are for the task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from bothways.data.rows import Row
+from bothways.errors import TaskError, UsageError
+from bothways.tasks.columns import find_columns, refuse
+from bothways.tasks.task import Columns
+from bothways.tokenization.encoding import Encoding, Ledger
+from bothways.tokenization.policy import CutPolicy
+from bothways.tokenization.tokenizer import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+
+class Texts(Protocol):
+    """An example with a text and perhaps a second one."""
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        ...
+
+    @property
+    def pair(self) -> str | None:
+        """The second text of a pair, or None."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What a row says, as text.
+
+    Attributes:
+        text: the text.
+        pair: the second text of a pair, or None.
+        label: what is to be predicted; None where it is not read.
+        place: `file, line 12`.
+        group: what the example belongs to, or None.
+    """
+
+    text: str
+    pair: str | None
+    label: str | None
+    place: str
+    group: str | None
+
+
+def read_cells(rows: Sequence[Row], columns: Columns, *, labelled: bool) -> list[Cells]:
+    """Text, second text, label and group of each row; empty texts are kept and counted.
+
+    Args:
+        rows: of one file, or of several with the same columns.
+        columns: those the caller named.
+        labelled: whether each row must have a label; without it labels are not read.
+
+    Raises:
+        DataError: for missing columns, cells or labels, each with all its rows.
+    """
+    if not rows:
+        return []
+    at = find_columns(rows, columns, labelled=labelled)
+    for column in filter(None, (at.text, at.text_pair, at.group)):
+        absent = [row.place for row in rows if column not in row.cells]
+        if absent:
+            refuse(f"rows without {column!r}", absent, "give each row that field, if empty")
+    unlabelled = [row.place for row in rows if at.label and not row.cells.get(at.label, "").strip()]
+    if unlabelled:
+        refuse(
+            f"rows without a label (column {at.label!r})",
+            unlabelled,
+            "label them, or take them out of the file",
+        )
+    found = [
+        Cells(
+            text=row.cells[at.text or ""],
+            pair=row.cells[at.text_pair] if at.text_pair else None,
+            label=row.cells[at.label] if at.label else None,
+            place=row.place,
+            group=row.cells[at.group] if at.group else None,
+        )
+        for row in rows
+    ]
+    empty = [cells.place for cells in found if is_empty(cells)]
+    if empty:
+        logger.warning(
+            "%d of %d texts are empty; they are kept (the first: %s)",
+            len(empty),
+            len(found),
+            empty[0],
+        )
+    return found
+
+
+def is_empty(example: Texts) -> bool:
+    """Whether an example has no text but whitespace."""
+    return not (example.text.strip() or (example.pair or "").strip())
+
+
+def texts_of(values: Sequence[Any]) -> list[tuple[str, str | None]]:
+    """Text and second text of what a caller hands to predict: texts, or pairs of texts.
+
+    Raises:
+        UsageError: for anything else, with its numbers.
+
+    Example:
+        >>> texts_of(["one", ("this", "that")])
+        [('one', None), ('this', 'that')]
+    """
+    found: list[tuple[str, str | None]] = []
+    wrong: list[int] = []
+    for number, value in enumerate(values):
+        match value:
+            case str():
+                found.append((value, None))
+            case (str() as text, str() as pair):
+                found.append((text, pair))
+            case _:
+                wrong.append(number)
+    if wrong:
+        raise UsageError(
+            f"expected texts or pairs of texts; numbers {wrong[:10]} are something else, the "
+            f"first of type {type(values[wrong[0]]).__name__}"
+        )
+    return found
+
+
+def are_pairs(examples: Sequence[Texts]) -> bool:
+    """Whether the examples are pairs.
+
+    Raises:
+        UsageError: when some are and some are not.
+    """
+    pairs = sum(example.pair is not None for example in examples)
+    if 0 < pairs < len(examples):
+        raise UsageError(f"{pairs} of {len(examples)} examples are pairs; give all of one kind")
+    return pairs > 0
+
+
+def encode_texts(
+    examples: Sequence[Texts],
+    tokenizer: Tokenizer,
+    policy: CutPolicy,
+    *,
+    trained_on_pairs: bool | None = None,
+) -> tuple[list[list[Encoding]], Ledger]:
+    """The encodings of many examples, in the tokenizer's own threads, and what was cut.
+
+    Args:
+        examples: all of one kind.
+        tokenizer: of the model.
+        policy: what is kept of long texts.
+        trained_on_pairs: what the model was trained on; None where that is not known.
+
+    Raises:
+        TaskError: when the examples are not of the kind the model was trained on.
+    """
+    pairs = are_pairs(examples)
+    if trained_on_pairs is not None and examples and pairs != trained_on_pairs:
+        kinds = ("single texts", "pairs of texts")
+        raise TaskError(
+            f"the model was trained on {kinds[trained_on_pairs]} and got {kinds[pairs]}; give it "
+            "what it was trained on (columns: --text, --text-pair)"
+        )
+    firsts = [example.text for example in examples]
+    seconds = [example.pair or "" for example in examples] if pairs else None
+    return tokenizer.encode_many(firsts, seconds, policy=policy)

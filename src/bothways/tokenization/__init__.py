@@ -1,1 +1,1 @@
-"""Text to pieces and back, with an account of what was lost."""
+"""Texts to token ids and back, with an account of everything that is lost on the way."""

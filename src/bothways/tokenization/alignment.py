@@ -1,0 +1,152 @@
+"""Where pieces stand in the caller's text, which word they belong to, and what left no trace.
+
+Engines disagree about white space, accents and prefix markers; here their ranges are brought to
+one rule: `text[start:end]` is the surface of the piece, without the white space before it and with
+the accents that belong to it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from bothways.errors import DataError
+
+if TYPE_CHECKING:
+    import tokenizers
+
+Offset = tuple[int, int]
+PREFIX_MARKER = "\u2581"  # SentencePiece's mark of a space; it is also put before a text
+
+
+def surfaces(
+    text: str, ids: Sequence[int], offsets: Sequence[Offset], marker_id: int | None
+) -> list[Offset]:
+    """The engine's ranges, made to cover exactly the surface of each piece.
+
+    White space before a piece is left out, unless the piece is nothing else. A prefix marker that
+    stands for no character gets an empty range. Accents that the normaliser removed belong to the
+    piece before them.
+
+    Args:
+        text: the caller's text.
+        ids, offsets: of its pieces, special ones excluded.
+        marker_id: the piece that is only a prefix marker, or None.
+    """
+    result = []
+    last = len(offsets) - 1
+    accents = not text.isascii()
+    for index, (first, stop) in enumerate(offsets):
+        start, end = first, stop
+        following = offsets[index + 1][0] if index < last else len(text)
+        if start < end and text[start].isspace():
+            while start < end and text[start].isspace():
+                start += 1
+            start = first if start == end else start
+        elif ids[index] == marker_id and index < last and following == start:
+            end = start
+        if accents:
+            while end < following and unicodedata.category(text[end])[0] == "M":
+                end += 1
+        result.append((start, end))
+    return result
+
+
+def words_by_space(text: str, offsets: Iterable[Offset]) -> list[int | None]:
+    """Words of an engine that does not know any: runs between white space, from 0.
+
+    Example:
+        >>> words_by_space("to be", [(0, 2), (3, 4), (4, 5)])
+        [0, 1, 1]
+    """
+    starts = [
+        index
+        for index, character in enumerate(text)
+        if not character.isspace() and (index == 0 or text[index - 1].isspace())
+    ]
+    return [max(bisect_right(starts, start) - 1, 0) for start, _ in offsets]
+
+
+class GivenWords:
+    """The caller's own words, read as one text with single spaces between them.
+
+    Joining gives every tokenizer the same pieces as the running text has, whatever its rule for
+    the space before a word.
+
+    Args:
+        words: of one text.
+
+    Attributes:
+        text: what the engine reads.
+
+    Raises:
+        DataError: when the words are one string, or one of them is no string.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        wrong = [word for word in words if not isinstance(word, str)]
+        if isinstance(words, str) or wrong:
+            raise DataError(
+                f"expected a list of words and got {words!r}; "
+                "split a text into words, or read it with encode_many"
+            )
+        self.text = " ".join(words)
+        self._lengths = [len(word) for word in words]
+        self._starts = [0, *accumulate(length + 1 for length in self._lengths)][: len(words)]
+
+    def locate(self, offsets: Iterable[Offset]) -> tuple[list[int | None], list[Offset]]:
+        """For each range of the text, the caller's word and the range in that word."""
+        indices: list[int | None] = []
+        ranges: list[Offset] = []
+        for start, end in offsets:
+            index = max(bisect_right(self._starts, start) - 1, 0)
+            first, length = self._starts[index], self._lengths[index]
+            indices.append(index)
+            ranges.append((min(start - first, length), min(end - first, length)))
+        return indices, ranges
+
+
+class DroppedCharacters:
+    """Counts the characters of texts that leave no trace in the pieces; white space is not one.
+
+    A character is tried once, alone and between two letters, and remembered.
+
+    Args:
+        engine: reads texts without special pieces.
+    """
+
+    def __init__(self, engine: tokenizers.Tokenizer) -> None:
+        self._engine = engine
+        self._kept: set[str] = set()
+        self._dropped: set[str] = set()
+        self._learn({chr(code) for code in range(32, 127)})
+        self._keeps_ascii = not self._dropped
+
+    def count(self, text: str) -> int:
+        """Dropped characters of a text."""
+        if self._keeps_ascii and text.isascii() and text.isprintable():
+            return 0
+        found = set(text) - self._kept
+        if not found:
+            return 0
+        if not found <= self._dropped:
+            self._learn(found - self._dropped)
+        return sum(text.count(character) for character in found & self._dropped)
+
+    def _learn(self, characters: set[str]) -> None:
+        new = sorted(characters)
+        tries = [part for c in new for part in (c, f"x{c}x")]
+        # Some engines make a prefix marker of an empty text, others nothing; a control character
+        # may also have become a space, which is a trace.
+        empty, blank, apart, *tried = (
+            encoding.ids
+            for encoding in self._engine.encode_batch_fast(
+                ["", " ", "x x", *tries], add_special_tokens=False
+            )
+        )
+        for character, alone, between in zip(new, tried[::2], tried[1::2], strict=True):
+            gone = alone in (empty, blank) and between != apart
+            (self._dropped if gone else self._kept).add(character)

@@ -1,0 +1,59 @@
+"""Whether a tokenizer fits a model: refused are combinations that would give wrong numbers.
+
+The kind of tokenizer is not compared with the family of the model: published models mix them.
+"""
+
+from __future__ import annotations
+
+from bothways.errors import TokenizerError
+from bothways.tokenization.tokenizer import Tokenizer
+
+
+def check_fits(
+    tokenizer: Tokenizer, *, vocab_rows: int, pad_position_id: int | None, needs_mask: bool
+) -> None:
+    """Refuse a tokenizer that does not belong to a model.
+
+    Args:
+        tokenizer: of the model's folder.
+        vocab_rows: rows of the token embedding.
+        pad_position_id: the padding id from which the model counts positions; None when its
+            positions do not depend on padding.
+        needs_mask: whether the model has a masked-LM head.
+
+    Raises:
+        TokenizerError: with everything that is wrong.
+    """
+    problems = []
+    if tokenizer.largest_id >= vocab_rows:
+        piece = tokenizer.tokens([tokenizer.largest_id])[0]
+        problems.append(
+            f"its largest id is {tokenizer.largest_id} ({piece!r}), "
+            f"but the embedding has {vocab_rows} rows"
+        )
+    roles = ("cls", "sep", "pad", "mask") if needs_mask else ("cls", "sep", "pad")
+    missing = [role for role in roles if role not in tokenizer.special_tokens]
+    if missing:
+        problems.append(f"it has no {', '.join(missing)} token")
+    specials = tokenizer.template.specials
+    around = (specials[0][:1], specials[-1][-1:])
+    if not {"cls", "sep"} & {*missing} and around != (
+        (tokenizer.cls_id,),
+        (tokenizer.sep_id,),
+    ):
+        first, last = (tokenizer.tokens(group) for group in around)
+        problems.append(
+            f"its template puts {''.join(first) or 'nothing'} before a text and "
+            f"{''.join(last) or 'nothing'} after it; expected "
+            f"{tokenizer.special_tokens['cls']} and {tokenizer.special_tokens['sep']}"
+        )
+    if pad_position_id is not None and tokenizer.pad_id not in (None, pad_position_id):
+        problems.append(
+            f"its padding id is {tokenizer.pad_id}, "
+            f"but the model counts positions from padding id {pad_position_id}"
+        )
+    if problems:
+        raise TokenizerError(
+            f"{tokenizer.name}: the tokenizer does not fit the model: {'; '.join(problems)}. "
+            "Take the tokenizer files from the checkpoint that the weights come from"
+        )

@@ -117,6 +117,7 @@ def _table() -> dict[str, EncoderConfig]:
         "no-embedding-norm": change(base, embeddings__norm=False),
         "scaled": change(base, embeddings__scale=24**0.5, embeddings__pad_id=None),
         "projected": change(base, embeddings__size=10),
+        "projected-always": change(base, embeddings__projection="always"),
         "shared": change(base, num_layers=4, num_layer_groups=2),
         "shared-inner": change(
             base, num_layers=4, num_layer_groups=2, layers_per_group=2, embeddings__size=6
@@ -124,7 +125,12 @@ def _table() -> dict[str, EncoderConfig]:
         "more-dropout": change(
             base,
             dropout=DropoutConfig(
-                hidden=0.2, attention=0.3, classifier=0.4, layer=0.5, activation=0.2
+                hidden=0.2,
+                attention=0.3,
+                classifier=0.4,
+                layer=0.5,
+                activation=0.2,
+                attention_output=0.1,
             ),
             initializer_range=0.05,
         ),

@@ -48,6 +48,7 @@ EFFECTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (SHARED, {"layers_per_group": 2}),
     ({}, {"embeddings__vocab_size": 38}),
     ({}, {"embeddings__size": 12}),
+    ({}, {"embeddings__projection": "always"}),
     ({}, {"embeddings__positions": "none"}),
     ({}, {"embeddings__positions": "sinusoidal"}),
     ({}, {"embeddings__max_positions": 20}),
@@ -81,7 +82,7 @@ EFFECTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 # Rates are looked at in training, everything else dropped.
-RATES = ["hidden", "attention", "layer", "activation"]
+RATES = ["hidden", "attention", "layer", "activation", "attention_output"]
 
 
 def numbers(config: EncoderConfig, *, train: bool = False) -> torch.Tensor:

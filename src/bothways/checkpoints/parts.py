@@ -277,9 +277,8 @@ def head_class(
 
 def _comparable(head: nn.Module) -> dict[str, Any]:
     """What decides a head's numbers outside training."""
-    description = describe_head(head)
-    description.pop("dropout", None)
-    return description
+    rates = ("dropout", "dense_dropout")
+    return {key: value for key, value in describe_head(head).items() if key not in rates}
 
 
 def _described(head: nn.Module) -> str:

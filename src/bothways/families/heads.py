@@ -16,16 +16,20 @@ from bothways.model.heads import ClassificationHead, MaskedLMHead, Pooling, Toke
 BuildHead = Callable[[EncoderConfig, ConfigKeys, int], nn.Module]
 
 
-def masked_lm(activation: Activation | None = None, *, relation_dropout: float = 0.0) -> BuildHead:
+def masked_lm(
+    activation: Activation | None = None, *, relation_dropout: float | None = 0.0
+) -> BuildHead:
     """A masked-LM head as wide as the token table; outputs, where asked for, are relations.
 
     Args:
         activation: None for the one of the feed-forward layers.
-        relation_dropout: rate before the relation's output.
+        relation_dropout: rate before the relation's output; None for the configuration's rate for
+            classifiers.
     """
 
     def build(config: EncoderConfig, keys: ConfigKeys, num_outputs: int) -> nn.Module:
         del keys
+        rate = config.dropout.classifier if relation_dropout is None else relation_dropout
         return MaskedLMHead(
             config.hidden_size,
             config.embeddings.size,
@@ -33,14 +37,18 @@ def masked_lm(activation: Activation | None = None, *, relation_dropout: float =
             activation=activation or config.feedforward.activation,
             eps=config.norm.eps,
             num_relations=num_outputs,
-            dropout=relation_dropout,
+            dropout=rate,
         )
 
     return build
 
 
 def sequence(
-    pooling: Pooling = "pooler", *, dense: Activation | None = None, dropout: float | None = None
+    pooling: Pooling = "pooler",
+    *,
+    dense: Activation | None = None,
+    dropout: float | None = None,
+    dense_dropout: float | None = None,
 ) -> BuildHead:
     """Labels of a text: pool, optionally dense and activation, dropout, linear.
 
@@ -48,13 +56,18 @@ def sequence(
         pooling: what is read.
         dense: activation of a dense layer before the output.
         dropout: None for the configuration's rate for classifiers.
+        dense_dropout: rate before that dense layer; None: as `dropout`.
     """
 
     def build(config: EncoderConfig, keys: ConfigKeys, num_outputs: int) -> nn.Module:
         del keys
-        rate = config.dropout.classifier if dropout is None else dropout
         return ClassificationHead(
-            config.hidden_size, num_outputs, pooling=pooling, dropout=rate, dense=dense
+            config.hidden_size,
+            num_outputs,
+            pooling=pooling,
+            dropout=config.dropout.classifier if dropout is None else dropout,
+            dense=dense,
+            dense_dropout=dense_dropout,
         )
 
     return build

@@ -18,6 +18,8 @@ ACTIVATION_OF: dict[str, Activation] = {
     "gelu_new": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
     "relu": "relu",
     "silu": "silu",
     "swish": "silu",

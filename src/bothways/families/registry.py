@@ -6,13 +6,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from bothways.errors import UnsupportedModelError, nearest
+from bothways.families.albert import ALBERT
 from bothways.families.bert import BERT
+from bothways.families.distilbert import DISTILBERT
+from bothways.families.electra import ELECTRA
 from bothways.families.own import OWN
+from bothways.families.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
 from bothways.families.spec import FamilySpec
 from bothways.model.config import EncoderConfig
 
 # In the order in which they are listed; where several can express an encoder, the first does.
-FAMILIES: dict[str, FamilySpec] = {spec.model_type: spec for spec in (BERT, OWN)}
+FAMILIES: dict[str, FamilySpec] = {
+    spec.model_type: spec
+    for spec in (
+        BERT,
+        ROBERTA,
+        XLM_ROBERTA,
+        CAMEMBERT,
+        DISTILBERT,
+        ALBERT,
+        ELECTRA,
+        OWN,
+    )
+}
 
 
 def find_family(raw: Mapping[str, Any], place: str = "config.json") -> FamilySpec:

@@ -144,6 +144,8 @@ class FamilySpec:
             read = self.read(ConfigKeys(self.write(config)))
         except (ConfigError, UnsupportedModelError):
             return False
+        if config.pooler and not read.pooler:
+            return False
         return dataclasses.replace(read, pooler=config.pooler) == config
 
     def head_of_kind(self, kind: HeadKind) -> str | None:

@@ -36,6 +36,7 @@ class ClassificationHead(nn.Module):
         pooling: the pooler's output, the first token, or the mean over all tokens.
         dropout: rate before each linear layer.
         dense: activation of a dense layer before the output; None for no such layer.
+        dense_dropout: rate before that dense layer; None: as `dropout`.
     """
 
     unit: ClassVar[Unit] = "sequence"
@@ -48,6 +49,7 @@ class ClassificationHead(nn.Module):
         pooling: Pooling = "pooler",
         dropout: float = 0.1,
         dense: Activation | None = None,
+        dense_dropout: float | None = None,
     ) -> None:
         super().__init__()
         self.settings = {
@@ -56,10 +58,12 @@ class ClassificationHead(nn.Module):
             "pooling": pooling,
             "dropout": dropout,
             "dense": dense,
+            "dense_dropout": dense_dropout,
         }
         self.pooling = pooling
         self.activation = dense
         self.dense = nn.Linear(hidden_size, hidden_size) if dense is not None else None
+        self.dense_dropout = Dropout(dropout if dense_dropout is None else dense_dropout)
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(hidden_size, num_labels)
 
@@ -67,7 +71,7 @@ class ClassificationHead(nn.Module):
         """Logits, (sequences, labels)."""
         pooled = self.pool(output, batch)
         if self.dense is not None and self.activation is not None:
-            pooled = ACTIVATIONS[self.activation](self.dense(self.dropout(pooled)))
+            pooled = ACTIVATIONS[self.activation](self.dense(self.dense_dropout(pooled)))
         logits: Tensor = self.output(self.dropout(pooled))
         return logits
 

@@ -1,0 +1,85 @@
+"""Keys of a config.json are read with their types, or refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bothways.errors import ConfigError, UnsupportedModelError
+from bothways.families.keys import ACTIVATION_OF, NAME_OF_ACTIVATION, ConfigKeys
+
+
+def keys(**raw: Any) -> ConfigKeys:
+    return ConfigKeys(raw, "models/x/config.json")
+
+
+def test_an_absent_key_has_its_default() -> None:
+    assert keys().whole("layers", 3) == 3
+    assert keys().number("rate", 0.5) == 0.5
+    assert keys().text("kind", "plain") == "plain"
+    assert keys().flag("bias", True) is True
+
+
+def test_null_counts_as_absent() -> None:
+    assert keys(rate=None).number("rate", 0.5) == 0.5
+
+
+def test_an_absent_key_without_a_default_names_the_file_and_the_nearest_key() -> None:
+    with pytest.raises(ConfigError, match=r"models/x/config\.json has no 'hidden_size'; did you"):
+        keys(hiden_size=3).whole("hidden_size")
+    with pytest.raises(ConfigError, match="is empty"):
+        keys().whole("hidden_size")
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.0, "3", True, [1]])
+def test_a_wrong_whole_number_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"layers is .*; expected a whole number of at least 1"):
+        keys(layers=value).whole("layers")
+
+
+def test_a_whole_number_is_a_number_too() -> None:
+    assert keys(rate=0).number("rate") == 0.0
+
+
+@pytest.mark.parametrize("value", ["0.1", True, [0.1]])
+def test_a_wrong_number_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"rate is .*; expected a number"):
+        keys(rate=value).number("rate")
+
+
+def test_an_index_may_be_null_but_not_negative() -> None:
+    assert keys(pad=None).index("pad", 0) is None
+    assert keys().index("pad", 0) == 0
+    assert keys(pad=7).index("pad", 0) == 7
+    with pytest.raises(ConfigError, match="pad is -1"):
+        keys(pad=-1).index("pad", 0)
+
+
+def test_flags_and_texts_have_their_types() -> None:
+    with pytest.raises(ConfigError, match="expected true or false"):
+        keys(bias=1).flag("bias", True)
+    with pytest.raises(ConfigError, match="expected a text"):
+        keys(kind=1).text("kind", "plain")
+
+
+def test_the_tanh_forms_of_gelu_are_one_activation() -> None:
+    names = ("gelu_new", "gelu_pytorch_tanh", "gelu_fast")
+    assert {keys(act=name).activation("act") for name in names} == {"gelu_tanh"}
+    assert keys().activation("act") == "gelu"
+
+
+def test_an_unknown_activation_names_the_nearest() -> None:
+    with pytest.raises(UnsupportedModelError, match="did you mean 'gelu_new'"):
+        keys(act="gelu_now").activation("act")
+
+
+def test_activation_names_are_written_as_they_are_read() -> None:
+    assert all(ACTIVATION_OF[name] == ours for ours, name in NAME_OF_ACTIVATION.items())
+    assert set(NAME_OF_ACTIVATION) == set(ACTIVATION_OF.values())
+
+
+def test_heads_that_do_not_divide_the_width_are_refused() -> None:
+    assert keys().head_size(12, 3) == 4
+    with pytest.raises(ConfigError, match=r"13, is not divisible by .* 3"):
+        keys().head_size(13, 3)

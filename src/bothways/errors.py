@@ -1,0 +1,105 @@
+"""Every error this library raises on purpose, as one tree.
+
+Each says what was wrong, the value, what was expected and the next step. The command line prints
+any of them as one message and exits with 1; UsageError exits with 2.
+
+    BothwaysError
+    ├── UsageError            an unknown name or an impossible combination of settings
+    ├── ConfigError           a model configuration that cannot be built
+    │   └── LengthError       a text longer than the positions of the model
+    ├── CheckpointError       a model folder that cannot be read or written
+    │   ├── UnsafeFileError   weights in a format that can run code
+    │   └── UnsupportedModelError   a family or an option that is not built here
+    ├── TokenizerError        a tokenizer that is missing, incomplete or does not fit its model
+    ├── DataError             a data file with something wrong, with file and line
+    ├── UntrainedHeadError    a prediction asked of a head whose weights are random
+    ├── TaskError             something asked of a model that it cannot do
+    ├── TrainingError         a run that cannot start, go on or resume
+    │   └── RunStopped        a run that was asked to stop and has saved itself; exit code 143
+    └── MissingExtraError     an optional library that is not installed
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class BothwaysError(Exception):
+    """The root of all errors raised on purpose; its text is meant for the user."""
+
+
+class UsageError(BothwaysError):
+    """An unknown name or an impossible combination of settings."""
+
+
+class ConfigError(BothwaysError):
+    """A model configuration that cannot be built."""
+
+
+class LengthError(ConfigError):
+    """A text longer than the positions of the model."""
+
+
+class CheckpointError(BothwaysError):
+    """A model folder that cannot be read or written."""
+
+
+class UnsafeFileError(CheckpointError):
+    """Weights in a format that can run code when opened."""
+
+
+class UnsupportedModelError(CheckpointError):
+    """A family or an option that is not built here."""
+
+
+class TokenizerError(BothwaysError):
+    """A tokenizer that is missing, incomplete or does not fit its model."""
+
+
+class DataError(BothwaysError):
+    """A data file with something wrong in it; the message names file and line."""
+
+
+class UntrainedHeadError(BothwaysError):
+    """A prediction asked of a head whose weights are random."""
+
+
+class TaskError(BothwaysError):
+    """Something asked of a model that it cannot do."""
+
+
+class TrainingError(BothwaysError):
+    """A run that cannot start, go on or resume."""
+
+
+class RunStopped(TrainingError):  # noqa: N818 - no failure: it was asked to
+    """A run that was asked to stop and has saved itself; the message says how to go on."""
+
+
+class MissingExtraError(BothwaysError):
+    """An optional library that is not installed.
+
+    Args:
+        library: the name to import.
+        extra: the extra of this package that brings it.
+    """
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(
+            f"this needs {library}, which is not installed: pip install 'bothways[{extra}]'"
+        )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence that names the known word closest to a mistyped one, or all of them.
+
+    Example:
+        >>> nearest("lerning_rate", ["learning_rate", "epochs"])
+        "did you mean 'learning_rate'?"
+    """
+    words = sorted(known)
+    close = difflib.get_close_matches(name, words, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return "known: " + ", ".join(words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
 
 
 @dataclass(frozen=True)
@@ -59,4 +58,4 @@ class AnswerResult:
     no_answer: float
 
 
-Result = Union[LabelResult, ScoreResult, TagResult, AnswerResult]
+Result = LabelResult | ScoreResult | TagResult | AnswerResult

@@ -1,0 +1,191 @@
+"""modules.json and what it names: how a folder says that its encoder makes sentence vectors.
+
+The layout is sentence-transformers': modules.json lists steps with a folder each (1_Pooling,
+2_Dense, ...); config_sentence_transformers.json holds prompts. Older and newer spellings are
+read; the older one, which every version reads, is written. A step that is not known is refused,
+since leaving it out would give other vectors without a word.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+
+from bothways.errors import CheckpointError, UnsafeFileError, UnsupportedModelError
+from bothways.model.config import Activation
+from bothways.model.sentence import (
+    Pool,
+    PoolingMode,
+    SentenceDense,
+    SentenceNormalize,
+    SentenceVector,
+)
+
+# Keys of the older pooling config, one a mode.
+_POOLING_KEYS: dict[str, PoolingMode] = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len",
+}
+_UNSUPPORTED_POOLING = ("pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken")
+_ACTIVATIONS: dict[str, Activation] = {
+    "torch.nn.modules.activation.Tanh": "tanh",
+    "torch.nn.modules.linear.Identity": "identity",
+    "torch.nn.modules.activation.ReLU": "relu",
+    "torch.nn.modules.activation.GELU": "gelu",
+    "torch.nn.modules.activation.SiLU": "silu",
+}
+_ACTIVATION_NAMES = {name: path for path, name in _ACTIVATIONS.items()}
+_TYPES = ("Transformer", "Pooling", "Dense", "Normalize")
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON: {error}") from error
+
+
+def read_sentence(folder: Path) -> SentenceVector | None:
+    """The steps that a folder names; None when it has no modules.json.
+
+    Raises:
+        UnsupportedModelError: for a step or a pooling mode that is not built here.
+        CheckpointError: for a file that cannot be read.
+    """
+    listing = folder / "modules.json"
+    if not listing.exists():
+        return None
+    modules = sorted(_json(listing), key=lambda module: int(module["idx"]))
+    kinds = [str(module["type"]).rsplit(".", 1)[-1] for module in modules]
+    unknown = sorted({kind for kind in kinds if kind not in _TYPES})
+    if unknown:
+        raise UnsupportedModelError(
+            f"{listing} names the steps {', '.join(unknown)}; supported: {', '.join(_TYPES)}. "
+            "Leaving a step out would change every vector, so the model is not loaded"
+        )
+    if kinds[:2] != ["Transformer", "Pooling"]:
+        raise UnsupportedModelError(
+            f"{listing} starts with {', '.join(kinds[:2])}; expected Transformer, Pooling"
+        )
+    steps: list[SentenceDense | SentenceNormalize] = []
+    for module, kind in list(zip(modules, kinds, strict=True))[2:]:
+        if kind not in ("Dense", "Normalize"):
+            raise UnsupportedModelError(f"{listing}: {kind} after the pooling is not supported")
+        steps.append(
+            SentenceNormalize() if kind == "Normalize" else _read_dense(folder / module["path"])
+        )
+    extra = folder / "config_sentence_transformers.json"
+    options: dict[str, Any] = _json(extra) if extra.exists() else {}
+    return SentenceVector(
+        _read_pooling(folder / modules[1]["path"] / "config.json"),
+        steps,
+        prompts=options.get("prompts"),
+        default_prompt=options.get("default_prompt_name"),
+        similarity=options.get("similarity_fn_name") or "cosine",
+    )
+
+
+def _read_pooling(path: Path) -> Pool:
+    config = _json(path)
+    refused = [key for key in _UNSUPPORTED_POOLING if config.get(key)]
+    if config.get("include_prompt", True) is False:
+        refused.append("include_prompt=false")
+    named = config.get("pooling_mode")
+    if named is not None:
+        words = [named] if isinstance(named, str) else list(named)
+        refused += [word for word in words if word not in _POOLING_KEYS.values()]
+        modes = [mode for mode in _POOLING_KEYS.values() if mode in words]
+    else:
+        modes = [mode for key, mode in _POOLING_KEYS.items() if config.get(key)]
+    if refused or not modes:
+        raise UnsupportedModelError(
+            f"{path}: pooling {', '.join(refused) or 'without a mode'} is not supported; "
+            f"supported: {', '.join(_POOLING_KEYS.values())}"
+        )
+    return Pool(modes)
+
+
+def _read_dense(folder: Path) -> SentenceDense:
+    config = _json(folder / "config.json")
+    activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
+    if activation not in _ACTIVATIONS:
+        raise UnsupportedModelError(
+            f"{folder}: activation {activation!r} is not supported; supported: "
+            f"{', '.join(_ACTIVATIONS)}"
+        )
+    dense = SentenceDense(
+        config["in_features"],
+        config["out_features"],
+        bias=config.get("bias", True),
+        activation=_ACTIVATIONS[activation],
+    )
+    weights = folder / "model.safetensors"
+    if not weights.exists():
+        raise UnsafeFileError(
+            f"{folder} has no model.safetensors; weights in other formats are not opened. "
+            "Convert them first: bothways convert OLD NEW"
+        )
+    dense.load_state_dict(load_file(weights))
+    return dense
+
+
+def write_sentence(
+    sentence: SentenceVector, folder: Path, *, hidden_size: int, max_length: int | None
+) -> None:
+    """Write modules.json, the steps' folders and the prompts.
+
+    Args:
+        sentence: the steps.
+        folder: an existing model folder.
+        hidden_size: width of the encoder.
+        max_length: longest text in tokens, or None to leave it open.
+    """
+    package = "sentence_transformers.models"
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
+    for index, step in enumerate(sentence.steps, start=2):
+        kind = "Dense" if isinstance(step, SentenceDense) else "Normalize"
+        modules.append((f"{index}_{kind}", kind))
+        place = folder / f"{index}_{kind}"
+        place.mkdir(exist_ok=True)
+        if isinstance(step, SentenceDense):
+            _write(
+                place / "config.json",
+                {
+                    "in_features": step.linear.in_features,
+                    "out_features": step.linear.out_features,
+                    "bias": step.linear.bias is not None,
+                    "activation_function": _ACTIVATION_NAMES[step.activation],
+                },
+            )
+            save_file(step.state_dict(), place / "model.safetensors")
+    listing = [
+        {"idx": index, "name": str(index), "path": path, "type": f"{package}.{kind}"}
+        for index, (path, kind) in enumerate(modules)
+    ]
+    _write(folder / "modules.json", listing)
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    pooling: dict[str, Any] = {"word_embedding_dimension": hidden_size}
+    pooling.update((key, mode in sentence.pool.modes) for key, mode in _POOLING_KEYS.items())
+    _write(folder / "1_Pooling" / "config.json", pooling)
+    _write(
+        folder / "config_sentence_transformers.json",
+        {
+            "prompts": sentence.prompts,
+            "default_prompt_name": sentence.default_prompt,
+            "similarity_fn_name": sentence.similarity,
+        },
+    )
+    if max_length is not None:
+        _write(
+            folder / "sentence_bert_config.json",
+            {"max_seq_length": max_length, "do_lower_case": False},
+        )
+
+
+def _write(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

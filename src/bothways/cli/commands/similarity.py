@@ -1,0 +1,44 @@
+"""`bothways similarity`: how alike texts are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import tyro
+
+from bothways.cli.inputs import open_model
+from bothways.cli.output import Output
+from bothways.config import CommonSettings
+from bothways.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Compare the first text with each of the others.
+
+    Attributes:
+        texts: two or more texts.
+        model: folder or hub name.
+    """
+
+    model: str
+    texts: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    common: CommonSettings = field(default_factory=CommonSettings)
+
+
+def run(settings: Settings) -> Output:
+    """Compare."""
+    if len(settings.texts) < 2:
+        raise UsageError(
+            f"similarity compares the first text with the others; it got {len(settings.texts)}. "
+            "Put each text in quotes"
+        )
+    model = open_model(settings.model, settings.common)
+    first, *others = settings.texts
+    scores = model.similarity([first], others)[0].tolist()
+    lines = [f"{score:.3f}  {text}" for score, text in zip(scores, others, strict=True)]
+    return Output(
+        "\n".join(lines),
+        {"model": settings.model, "text": first, "others": others, "similarities": scores},
+    )

@@ -1,0 +1,119 @@
+"""What commands share: loading a model as the flags say, and reading data files for it.
+
+Column names and file options come from the flags, else from what fine-tuning stored in the model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bothways.config import CommonSettings
+from bothways.data.options import FileOptions
+from bothways.data.rows import Row
+from bothways.errors import UsageError
+from bothways.tasks.task import Columns
+
+if TYPE_CHECKING:
+    from bothways.inference.model import Model
+    from bothways.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class ColumnSettings:
+    """Which columns of the data hold what: names, or numbers from 1 where there is no header.
+
+    Attributes:
+        text: column of the text.
+        text_pair: column of the second text of a pair.
+        label: column of the label.
+    """
+
+    text: str | None = None
+    text_pair: str | None = None
+    label: str | None = None
+
+    def over(self, stored: Columns) -> Columns:
+        """These columns where they are given, else the stored ones."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return dataclasses.replace(stored, **given)
+
+
+def open_model(source: str, common: CommonSettings) -> Model:
+    """The model, on the device, with the precision and threads that the flags ask for.
+
+    Raises:
+        UsageError: for a precision that the device does not have.
+    """
+    import torch
+
+    from bothways.inference.model import load
+
+    if common.threads is not None:
+        if common.threads < 1:
+            raise UsageError(f"--threads is {common.threads}; it must be at least 1")
+        torch.set_num_threads(common.threads)
+    device = common.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    dtype = None if common.precision == "auto" else getattr(torch, common.precision)
+    return load(source, device=device, dtype=dtype)
+
+
+def file_options(common: CommonSettings, model: Model | None = None) -> FileOptions:
+    """How to read a file: flags, else what the model stores."""
+    given = FileOptions(
+        None if common.format == "auto" else common.format,
+        common.encoding,
+        common.header,
+        common.quoting,
+    )
+    stored = {} if model is None else model.parts.settings.get("files", {})
+    return given.over(FileOptions.from_state(stored))
+
+
+def task_of(model: Model, columns: ColumnSettings) -> Task[Any]:
+    """The model's task, reading the columns that the flags name.
+
+    Raises:
+        TaskError: when the model has none.
+    """
+    from bothways.errors import TaskError
+
+    if model.task is None:
+        raise TaskError(
+            f"this model has no task; it can: {', '.join(model.abilities())}. "
+            "Train one with `bothways finetune`"
+        )
+    task = model.task
+    return dataclasses.replace(task, columns=columns.over(task.columns))  # type: ignore[type-var]
+
+
+def texts(
+    path: Path, columns: ColumnSettings, common: CommonSettings
+) -> Iterator[str | tuple[str, str]]:
+    """Texts, or pairs, of a file, streamed: a column of a data file, or the lines of a .txt file.
+
+    Raises:
+        DataError: for whatever is wrong with the file or its columns.
+    """
+    from itertools import chain, islice
+
+    from bothways.data.readers import cell
+    from bothways.tasks.columns import find_columns
+
+    if path.suffix == ".txt" and common.format == "auto":
+        from bothways.data.lines import read_lines
+
+        yield from read_lines(path, encoding=common.encoding or "utf-8")
+        return
+    rows: Iterable[Row] = file_options(common).rows(path)
+    first = list(islice(rows, 1))
+    found = find_columns(first, columns.over(Columns()), labelled=False)
+    assert found.text is not None
+    for row in chain(first, rows):
+        if found.text_pair is None:
+            yield cell(row, found.text)
+        else:
+            yield cell(row, found.text), cell(row, found.text_pair)

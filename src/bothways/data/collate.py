@@ -1,0 +1,46 @@
+"""Encodings to packed batches, and where each sequence of a batch came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bothways.model.layout import Batch, Layout
+from bothways.tokenization.encoding import Encoding
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a sequence of a batch came from.
+
+    Attributes:
+        example: index of the example in the caller's list.
+        window: index of the window in that example, from 0.
+        encoding: the pieces.
+    """
+
+    example: int
+    window: int
+    encoding: Encoding
+
+
+def collate(sources: Sequence[Source], targets: dict[str, Tensor] | None = None) -> Batch:
+    """A packed batch of encodings, in the order given.
+
+    Sequences sorted by length need fewest attention calls; sorting is the caller's.
+
+    Args:
+        sources: at least one.
+        targets: put into the batch as they are.
+    """
+    encodings = [source.encoding for source in sources]
+    ids = torch.tensor([piece for encoding in encodings for piece in encoding.ids])
+    type_ids = None
+    if any(any(encoding.type_ids) for encoding in encodings):
+        type_ids = torch.tensor([kind for encoding in encodings for kind in encoding.type_ids])
+    special = torch.tensor([flag for encoding in encodings for flag in encoding.special])
+    layout = Layout.packed([len(encoding) for encoding in encodings])
+    return Batch(ids, layout, type_ids, special, targets or {}, tuple(sources))

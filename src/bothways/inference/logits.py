@@ -1,0 +1,61 @@
+"""Logits of a head over many encodings, put back in input order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from bothways.data.collate import Source
+from bothways.inference.predictor import evaluating, run
+from bothways.model.encoder import Encoder
+from bothways.model.layout import Batch, Layout
+from bothways.tokenization.encoding import Encoding
+
+
+def head_logits(
+    encoder: Encoder,
+    head: nn.Module,
+    encodings: Sequence[Sequence[Encoding]],
+    *,
+    batch_tokens: int | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> tuple[Tensor, Batch]:
+    """Logits of a head a sequence or a token, in input order, and the batch they belong to.
+
+    Args:
+        encoder: that the head reads.
+        head: called as head(output, batch).
+        encodings: of each example; several are windows.
+        batch_tokens: budget of a batch; None for the device's default.
+        on_batch: called with the number of encodings done.
+    """
+    sources = [
+        Source(example, window, encoding)
+        for example, windows in enumerate(encodings)
+        for window, encoding in enumerate(windows)
+    ]
+    ids = [source.encoding.ids for source in sources]
+    types = [source.encoding.type_ids for source in sources]
+    per_token = getattr(head, "unit", "sequence") == "token"
+    found: dict[int, Tensor] = {}
+    with evaluating(head):
+        for indices, output, batch in run(
+            encoder,
+            head,
+            ids,
+            type_ids=types if any(any(kind) for kind in types) else None,
+            rows=getattr(head, "rows", None),
+            batch_tokens=batch_tokens,
+            on_batch=on_batch,
+        ):
+            logits = output.float().cpu()
+            parts = batch.layout.split(logits) if per_token else logits.split(1)
+            found.update(zip(indices, parts, strict=True))
+    whole = Batch(
+        torch.tensor([piece for pieces in ids for piece in pieces]),
+        Layout.packed([len(pieces) for pieces in ids]),
+        sources=tuple(sources),
+    )
+    return torch.cat([found[index] for index in range(len(sources))]), whole

@@ -1,0 +1,227 @@
+"""Fused and prepacked copies of weights, for inference on a CPU.
+
+oneDNN's linear runs faster on weights laid out for it beforehand, with the activation fused, and
+gives each row the same bits however many rows there are (two or more; a single row is doubled).
+`install` puts a fast path in front of each projection of an encoder or head. The modules and
+their parameters stay what they are: `state_dict`, peft and captum see no difference. A copy is
+keyed by the identity and version of each parameter it was made from, is made again when one
+changes, and is dropped when its module is called in training. Wherever the fast path does not
+apply (training, gradients, other devices and types, wrapped layers, export), the plain module
+runs.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from bothways.model.attention import Attention
+from bothways.model.config import Activation
+from bothways.model.feedforward import FeedForward
+
+# Name and algorithm of each activation in oneDNN's fused linear.
+_FUSED: dict[Activation, tuple[str, str]] = {
+    "gelu": ("gelu", "none"),
+    "relu": ("relu", ""),
+    "tanh": ("tanh", ""),
+    "identity": ("none", ""),
+}
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def available() -> bool:
+    """Whether the torch at hand has oneDNN's prepacked linear."""
+    return (
+        torch.backends.mkldnn.is_available()
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+    )
+
+
+class PackedLinear:
+    """One weight matrix, laid out for oneDNN.
+
+    Args:
+        weight: (out, in) float32.
+        bias: (out,) or None.
+        activation: fused after the product.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation) -> None:
+        self.bias = None if bias is None else bias.detach()
+        self.activation = _FUSED[activation]
+        # The hint is a typical number of rows; the layout chosen serves any number.
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), 1024)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """activation(rows weight^T + bias), (..., out)."""
+        single = rows.numel() == rows.shape[-1]
+        if single:  # one row takes another kernel, with other bits
+            rows = rows.reshape(1, -1).expand(2, -1).contiguous()
+        name, algorithm = self.activation
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(
+            rows, self.weight, self.bias, name, [], algorithm
+        )
+        return result[:1] if single else result
+
+
+class _FastPath(Generic[Module]):
+    """A callable that stands in front of a module's method.
+
+    Subclasses say which linear layers they read, how to run fast and how to run plainly.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._made_from: list[tuple[nn.Parameter, int]] = []
+        self._packed: Any = None
+
+    def linears(self) -> tuple[nn.Module, ...]:
+        """The linear layers whose weights are copied."""
+        raise NotImplementedError
+
+    def pack(self) -> Any:
+        """Copies of the weights as they are now."""
+        raise NotImplementedError
+
+    def packed(self, states: Tensor) -> Any | None:
+        """The copies, made anew where a parameter changed; None where the plain path must run."""
+        if self.module.training or torch.compiler.is_compiling():
+            self._packed, self._made_from = None, []
+            return None
+        if torch.is_grad_enabled() or states.dtype != torch.float32 or not states.is_cpu:
+            return None
+        linears = self.linears()
+        if any(type(linear) is not nn.Linear for linear in linears):
+            return None  # wrapped by an adapter, or quantised
+        parameters = [parameter for linear in linears for parameter in linear.parameters()]
+        if self._packed is None or not self._unchanged(parameters):
+            if any(parameter.dtype != torch.float32 for parameter in parameters):
+                return None
+            self._packed = self.pack()
+            self._made_from = [(parameter, _version(parameter)) for parameter in parameters]
+        return self._packed
+
+    def _unchanged(self, parameters: list[nn.Parameter]) -> bool:
+        # The parameters themselves are kept: an identity alone may come again.
+        return len(parameters) == len(self._made_from) and all(
+            parameter is known and _version(parameter) == version
+            for parameter, (known, version) in zip(parameters, self._made_from, strict=True)
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _FastPath[Module]:
+        return type(self)(copy.deepcopy(self.module, memo))
+
+    def __reduce__(self) -> tuple[type, tuple[Module]]:
+        return type(self), (self.module,)
+
+
+class FastLinear(_FastPath[nn.Linear]):
+    """In front of `nn.Linear.forward`."""
+
+    def linears(self) -> tuple[nn.Module, ...]:
+        """The layer itself."""
+        return (self.module,)
+
+    def pack(self) -> PackedLinear:
+        """Its weight."""
+        return PackedLinear(self.module.weight, self.module.bias, "identity")
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """The layer's output."""
+        packed: PackedLinear | None = self.packed(rows)
+        return nn.Linear.forward(self.module, rows) if packed is None else packed(rows)
+
+
+class FastProjection(_FastPath[Attention]):
+    """In front of `Attention.project`: query, key and value in one product."""
+
+    def linears(self) -> tuple[nn.Module, ...]:
+        """Query, key and value."""
+        return self.module.query, self.module.key, self.module.value
+
+    def pack(self) -> PackedLinear:
+        """The three weights under one another; an absent bias is zero."""
+        layers = (self.module.query, self.module.key, self.module.value)
+        weight = torch.cat([layer.weight.detach() for layer in layers])
+        biases: list[Tensor | None] = [layer.bias for layer in layers]
+        if all(bias is None for bias in biases):
+            return PackedLinear(weight, None, "identity")
+        whole = [
+            layer.weight.new_zeros(layer.out_features) if bias is None else bias.detach()
+            for layer, bias in zip(layers, biases, strict=True)
+        ]
+        return PackedLinear(weight, torch.cat(whole), "identity")
+
+    def __call__(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, (T, heads, head_size) each, views of one tensor."""
+        packed = self.packed(states)
+        if packed is None:
+            return Attention.project(self.module, states)
+        rows = packed(states).view(-1, 3, self.module.num_heads, self.module.head_size)
+        query, key, value = rows.unbind(1)
+        return query, key, value
+
+
+class FastFeedForward(_FastPath[FeedForward]):
+    """In front of `FeedForward.forward`: the activation fused into the first product."""
+
+    def linears(self) -> tuple[nn.Module, ...]:
+        """Input, output and, where there is one, gate."""
+        layers = (self.module.input, self.module.output)
+        return layers if self.module.gate is None else (*layers, self.module.gate)
+
+    def pack(self) -> tuple[PackedLinear, PackedLinear, PackedLinear | None]:
+        """Input with its activation, output, gate."""
+        module = self.module
+        gate = module.gate
+        return (
+            PackedLinear(module.input.weight, module.input.bias, module.activation),
+            PackedLinear(module.output.weight, module.output.bias, "identity"),
+            None if gate is None else PackedLinear(gate.weight, gate.bias, "identity"),
+        )
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """The network's output, token by token."""
+        packed = self.packed(states) if self.module.activation in _FUSED else None
+        if packed is None:
+            return FeedForward.forward(self.module, states)
+        first, second, gate = packed
+        inner: Tensor = first(states)
+        output: Tensor = second(inner if gate is None else inner.mul_(gate(states)))
+        return output
+
+
+def install(module: nn.Module) -> None:
+    """Put a fast path in front of every projection below a module; harmless to call twice."""
+    if not available():
+        return
+    for child in module.modules():
+        if isinstance(child, Attention):
+            _override(child, "project", FastProjection)
+        elif isinstance(child, FeedForward):
+            _override(child, "forward", FastFeedForward)
+        elif type(child) is nn.Linear:
+            _override(child, "forward", FastLinear)
+
+
+def uninstall(module: nn.Module) -> None:
+    """Take the fast paths away."""
+    for child in module.modules():
+        for name in ("project", "forward"):
+            if isinstance(child.__dict__.get(name), _FastPath):
+                del child.__dict__[name]
+
+
+def _override(module: nn.Module, method: str, fast: type[_FastPath[Any]]) -> None:
+    if method not in module.__dict__:
+        module.__dict__[method] = fast(module)
+
+
+def _version(parameter: nn.Parameter) -> int:
+    """How often a parameter was changed in place; one made in inference mode cannot tell."""
+    return 0 if parameter.is_inference() else parameter._version

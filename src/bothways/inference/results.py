@@ -1,0 +1,64 @@
+"""What `Model` returns: vectors and results with their ledgers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothways.tasks.results import Result
+from bothways.tokenization.encoding import Ledger
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Vectors of texts.
+
+    Attributes:
+        vectors: float32 (n, dim), in input order.
+        ledger: what was cut.
+    """
+
+    vectors: NDArray[np.float32]
+    ledger: Ledger = field(default_factory=Ledger)
+
+
+class TokenVectors(list[NDArray[np.float32]]):
+    """One (pieces, hidden) float32 array a text, in input order.
+
+    Attributes:
+        ledger: what was cut.
+    """
+
+    def __init__(self, arrays: Iterable[NDArray[np.float32]], ledger: Ledger) -> None:
+        super().__init__(arrays)
+        self.ledger = ledger
+
+
+class Results(list[Result]):
+    """One result an example, in input order.
+
+    Attributes:
+        ledger: what was cut.
+    """
+
+    def __init__(self, results: Iterable[Result] = (), ledger: Ledger | None = None) -> None:
+        super().__init__(results)
+        self.ledger = ledger or Ledger()
+
+
+@dataclass(frozen=True)
+class FillCandidate:
+    """A token for a mask.
+
+    Attributes:
+        token: its text in the vocabulary.
+        id: its number.
+        probability: among all tokens.
+    """
+
+    token: str
+    id: int
+    probability: float

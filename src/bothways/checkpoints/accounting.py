@@ -127,13 +127,21 @@ class Account:
                 f"(has it fewer layers than the file?): {listing(surplus)}"
             )
 
-    def check_copies(self, names: FileNames, weights: WeightFiles) -> None:
-        """Note copies; two that differ are a problem."""
+    def settle_copies(
+        self, names: FileNames, weights: WeightFiles, tables: Sequence[NameTable]
+    ) -> FileNames:
+        """The names without second ones: those that are the same, and those that count instead."""
+        seconds = {copy for table in tables for copy in table.copies}
+        chosen = dict(names.file_name)
         for copy, original in names.copies.items():
             if torch.equal(weights.tensor(copy), weights.tensor(original)):
                 self.ignored[copy] = f"a copy of {original}"
+            elif copy in seconds:
+                self.ignored[original] = f"{copy} differs and is what the published class adds"
+                chosen.update((plain, copy) for plain, name in chosen.items() if name == original)
             else:
                 self.problems.append(f"{copy} and {original} should be the same, but differ")
+        return FileNames(chosen, names.aliases, names.copies)
 
     def note_rest(self, names: FileNames, tables: Sequence[NameTable]) -> None:
         """Note the tensors that are in no slot: ignored with a reason, or unexpected."""

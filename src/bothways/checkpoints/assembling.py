@@ -80,7 +80,8 @@ class Assembler:
         self.architecture = str((raw.get("architectures") or [family.bare])[0])
         self.head_spec = self._find_head_spec()
         self.tables = [family.names] + ([self.head_spec.names] if self.head_spec else [])
-        self.names = FileNames.of(tuple(weights.shapes), self.tables, family.prefix)
+        names = FileNames.of(tuple(weights.shapes), self.tables, family.prefix)
+        self.names = self.account.settle_copies(names, weights, self.tables)
 
     def assemble(
         self, source: str, num_labels: int, settings: Mapping[str, Any], folder: Path
@@ -106,7 +107,6 @@ class Assembler:
         if config.pooler and encoder.pooler is None:
             self._note_absent_pooler(head)
         tied = self._ties(encoder_slots, head_slots)
-        self.account.check_copies(self.names, self.weights)
         self.account.note_rest(self.names, self.tables)
         report = self._report(source, tied, settings)
         if self.account.problems or self.account.mismatched:

@@ -15,6 +15,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from bothways.checkpoints.card import CardFacts, render_card
+from bothways.checkpoints.empty import without_memory
 from bothways.checkpoints.files import (
     DEFAULT_SHARD_SIZE,
     HEAD_NAME,
@@ -29,6 +30,7 @@ from bothways.checkpoints.parts import TIES, Parts
 from bothways.checkpoints.sentence import write_sentence
 from bothways.checkpoints.settings import SETTINGS_NAME, settings_content
 from bothways.errors import CheckpointError
+from bothways.families.keys import ConfigKeys
 from bothways.families.spec import HeadSpec
 from bothways.model.config import EncoderConfig
 from bothways.model.heads import describe_head
@@ -109,7 +111,7 @@ def save_parts(
 
 def _config(parts: Parts, name: str, spec: HeadSpec | None) -> dict[str, Any]:
     raw = {key: value for key, value in parts.raw.items() if key != "architectures"}
-    keys = parts.family.write_config(_config_with_head_dropout(parts), raw)
+    keys = parts.family.write_config(_config_with_head_dropout(parts, spec), raw)
     if spec is not None and parts.head is not None:
         keys |= spec.keys(parts.head)
     if parts.labels:
@@ -125,13 +127,22 @@ def _config(parts: Parts, name: str, spec: HeadSpec | None) -> dict[str, Any]:
     return {"architectures": [name], **keys}
 
 
-def _config_with_head_dropout(parts: Parts) -> EncoderConfig:
-    """The configuration with the dropout that the head really has."""
+def _config_with_head_dropout(parts: Parts, spec: HeadSpec | None) -> EncoderConfig:
+    """The configuration with the dropout that the head really has, where that says another."""
     config = parts.config
-    if parts.head is None or parts.masked_lm is not None:
+    if parts.head is None or spec is None:
         return config
-    rate = describe_head(parts.head).get("dropout", config.dropout.classifier)
-    return dataclasses.replace(config, dropout=dataclasses.replace(config.dropout, classifier=rate))
+    description = describe_head(parts.head)
+    rate = description.get("dropout")
+    width = description.get("num_labels", description.get("num_relations", 0))
+    keys = ConfigKeys({**parts.raw, **spec.keys(parts.head)})
+    other = dataclasses.replace(config, dropout=dataclasses.replace(config.dropout, classifier=rate))
+    for candidate in (config, other):
+        with without_memory():
+            made = spec.build(candidate, keys, width)
+        if describe_head(made).get("dropout") == rate:
+            return candidate
+    return config
 
 
 def _weights(parts: Parts, spec: HeadSpec | None) -> dict[str, Tensor]:
@@ -147,6 +158,10 @@ def _weights(parts: Parts, spec: HeadSpec | None) -> dict[str, Tensor]:
         for slot in spec.names.bind(parts.head, config):
             if slot.ours[0] not in shared:
                 tensors[slot.theirs] = slot.join(head_state)
+        if len(shared) < len(spec.names.tied):
+            tensors.update(
+                (second, tensors[first].clone()) for second, first in spec.names.copies.items()
+            )
     return tensors
 
 

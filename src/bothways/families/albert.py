@@ -63,7 +63,7 @@ _MASKED_LM = {
 }
 _TIED = {"output.weight": "embeddings.words.weight"}
 # The bias of the output layer stands under a second name where nothing was left out on saving.
-_SECOND_NAMES = {r"^predictions\.decoder\.bias$": "predictions.bias"}
+_SECOND_NAMES = {"predictions.decoder.bias": "predictions.bias"}
 _CLASSIFIER = NameTable({"classifier": "output"})
 
 ALBERT = FamilySpec(
@@ -102,7 +102,7 @@ ALBERT = FamilySpec(
             NameTable(
                 _MASKED_LM,
                 tied=_TIED,
-                aliases=_SECOND_NAMES,
+                copies=_SECOND_NAMES,
                 ignored={
                     r"sop_classifier\..*": "the sentence-order head, which the class that "
                     "config.json names does not have"
@@ -116,7 +116,7 @@ ALBERT = FamilySpec(
             NameTable(
                 {**_MASKED_LM, "sop_classifier.classifier": "relation.output"},
                 tied=_TIED,
-                aliases=_SECOND_NAMES,
+                copies=_SECOND_NAMES,
             ),
             heads.masked_lm(relation_dropout=None),
             2,

@@ -110,10 +110,7 @@ _MASKED_LM = {
     "cls.predictions.bias": "output.bias",
 }
 # The bias of the output layer stands under a second name where nothing was left out on saving.
-_MASKED_LM_OLD_NAMES = {
-    **_OLD_NAMES,
-    r"^cls\.predictions\.decoder\.bias$": "cls.predictions.bias",
-}
+_COPIES = {"cls.predictions.decoder.bias": "cls.predictions.bias"}
 _TIED = {"output.weight": "embeddings.words.weight"}
 _CLASSIFIER = NameTable({"classifier": "output"})
 
@@ -137,7 +134,8 @@ BERT = FamilySpec(
             NameTable(
                 _MASKED_LM,
                 tied=_TIED,
-                aliases=_MASKED_LM_OLD_NAMES,
+                aliases=_OLD_NAMES,
+                copies=_COPIES,
                 ignored={
                     r"cls\.seq_relationship\..*": "the next-sentence head, which the class that "
                     "config.json names does not have"
@@ -151,7 +149,8 @@ BERT = FamilySpec(
             NameTable(
                 {**_MASKED_LM, "cls.seq_relationship": "relation.output"},
                 tied=_TIED,
-                aliases=_MASKED_LM_OLD_NAMES,
+                aliases=_OLD_NAMES,
+                copies=_COPIES,
             ),
             heads.masked_lm(),
             2,

@@ -100,6 +100,8 @@ class NameTable:
             head to our name in the encoder. The file may leave them out.
         aliases: regular expressions to replacements, for older names that are read and never
             written.
+        copies: second names of a tensor to its first. Where ties are cut the published class adds
+            the second, so that one counts where the two differ, and both are written.
         ignored: regular expressions of whole names that carry nothing, to the reason why.
 
     Example:
@@ -112,6 +114,7 @@ class NameTable:
     optional: frozenset[str] = frozenset()
     tied: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    copies: Mapping[str, str] = field(default_factory=dict)
     ignored: Mapping[str, str] = field(default_factory=dict)
 
     def bind(
@@ -179,7 +182,7 @@ class NameTable:
         """The name in today's spelling."""
         for pattern, replacement in self.aliases.items():
             name = re.sub(pattern, replacement, name)
-        return name
+        return self.copies.get(name, name)
 
     def why_ignored(self, name: str) -> str | None:
         """Why a tensor carries nothing; None when it does."""

@@ -60,7 +60,7 @@ _MASKED_LM = NameTable(
     },
     tied={"output.weight": "embeddings.words.weight"},
     # The bias stands under a second name where nothing was left out on saving.
-    aliases={r"^lm_head\.decoder\.bias$": "lm_head.bias"},
+    copies={"lm_head.decoder.bias": "lm_head.bias"},
 )
 _CLASSIFIER = NameTable({"classifier": "output"})
 

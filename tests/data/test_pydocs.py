@@ -160,13 +160,15 @@ def test_no_module_is_imported() -> None:
     assert int(done.stdout) < 5
 
 
-def test_a_limit_draws_by_seed(docs: list[PyDoc]) -> None:
-    drawn = read_pydocs(limit=300, seed=4)
-    assert len(drawn) == 300
-    assert drawn == read_pydocs(limit=300, seed=4)
-    assert drawn != read_pydocs(limit=300, seed=5)
-    chosen = {doc.text for doc in drawn}
-    assert drawn == [doc for doc in docs if doc.text in chosen]
+def test_a_limit_draws_by_seed(tmp_path: Path) -> None:
+    one = 'def f{}():\n    """text {} two three four five six seven"""\n'
+    files = {"json.py": "".join(one.format(number, number) for number in range(100))}
+    docs = read_library(tmp_path, files)
+    drawn = read_pydocs(library=tmp_path, limit=30, seed=4)
+    assert len(drawn) == 30
+    assert drawn == read_pydocs(library=tmp_path, limit=30, seed=4)
+    assert drawn != read_pydocs(library=tmp_path, limit=30, seed=5)
+    assert drawn == [doc for doc in docs if doc in drawn]
 
 
 def test_a_limit_above_what_there_is_changes_nothing(tmp_path: Path) -> None:
@@ -212,6 +214,8 @@ def test_chapters_that_cannot_be_split_are_dropped() -> None:
     # Neither of the two equal modules is near a fifth; one of them must go all the same.
     assert {doc.chapter for doc in train + dev} == {"a"}
     assert len(train) == len(dev) == LEAST_DOCS // 2
+    # And one of them stays, however large the share.
+    assert all(split_pydocs(many, dev_share=0.9))
     with pytest.raises(DataError, match="no chapter has 2 modules"):
         split_pydocs(one_module + few)
 

@@ -82,6 +82,11 @@ def test_examples_longer_than_the_budget_stand_alone() -> None:
     assert sorted(plan) == [[0, 2], [1], [3]]
 
 
+def test_a_budget_is_used_to_its_last_token() -> None:
+    plan = plan_batches([4, 4, 4, 4], batch_tokens=8, seed=0, epoch=0)
+    assert [len(batch) for batch in plan] == [2, 2]
+
+
 def test_a_plan_is_a_function_of_seed_and_epoch() -> None:
     sizes = lengths(1000)
 

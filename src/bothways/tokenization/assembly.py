@@ -69,12 +69,13 @@ class Assembler:
         self._template = template
         self._policy = policy
         self._room = None if policy is None else policy.max_length - template.size
-        self._tokens = self._tokens_cut = self._texts_cut = self._num_windows = 0
+        self._texts = self._tokens = self._tokens_cut = self._texts_cut = self._num_windows = 0
 
     def ids(self, members: tuple[list[int], ...]) -> tuple[list[int], list[int] | None]:
         """Ids of one text or pair in one encoding, and segments where any is not zero."""
         total = sum(map(len, members))
         if self._room is None or total <= self._room:
+            self._texts += 1
             self._tokens += total
         else:
             (spans,) = self._cut(members).windows
@@ -105,18 +106,18 @@ class Assembler:
             )
         return result
 
-    def ledger(self, readings: Sequence[Reading]) -> Ledger:
-        """The account of all texts so far, which were read as `readings`."""
+    def ledger(self, reading: Reading) -> Ledger:
+        """The account of all texts so far, which were read as `reading`."""
         end: End = CUT_END[self._policy.keep] if self._policy and self._tokens_cut else "none"
         return Ledger(
-            texts=len(readings[0].ids),
+            texts=self._texts,
             texts_cut=self._texts_cut,
             tokens=self._tokens,
             tokens_cut=self._tokens_cut,
             end=end,
             windows=self._num_windows,
-            special_in_text=sum(reading.special_in_text for reading in readings),
-            dropped_characters=sum(reading.dropped_characters for reading in readings),
+            special_in_text=reading.special_in_text,
+            dropped_characters=reading.dropped_characters,
         )
 
     def _cut(self, members: Sequence[list[int]]) -> Cut:
@@ -125,6 +126,7 @@ class Assembler:
             plan = cut(lengths, sum(lengths), "head")
         else:
             plan = cut(lengths, self._room, self._policy.keep, self._policy.overlap)
+        self._texts += 1
         self._tokens += plan.tokens
         self._tokens_cut += plan.tokens_cut
         self._texts_cut += plan.tokens_cut > 0

@@ -17,7 +17,7 @@ from typing import Any
 import tokenizers
 
 from bothways.errors import DataError, TokenizerError, UsageError
-from bothways.tokenization.alignment import DroppedCharacters
+from bothways.tokenization.alignment import DroppedCharacters, Offset
 from bothways.tokenization.encoding import SpecialInText
 
 NUM_SHOWN = 10  # rows named in an error
@@ -31,13 +31,15 @@ class Reading:
 
     Attributes:
         ids: of each text.
-        encodings: the engine's, of each text; without offsets unless asked for.
+        offsets: the engine's ranges of the pieces of each text; empty unless asked for.
+        words: the engine's words of the pieces of each text; empty unless asked for.
         special_in_text: special tokens that were read as plain characters.
         dropped_characters: characters that left no trace.
     """
 
     ids: list[list[int]]
-    encodings: Sequence[tokenizers.Encoding]
+    offsets: list[list[Offset]]
+    words: list[list[int | None]]
     special_in_text: int
     dropped_characters: int
 
@@ -66,8 +68,7 @@ class Reader:
         self._template_ids = frozenset(self._specials.values()) - {unk_id}
         # Vocabularies from SentencePiece hold "<s>" as a piece, which typed characters can reach.
         self._leaks = any(
-            not self._template_ids.isdisjoint(engine.encode(name, add_special_tokens=False).ids)
-            for name in names
+            self._reached(engine.encode(name, add_special_tokens=False).ids) for name in names
         )
 
     @cached_property
@@ -110,8 +111,8 @@ class Reader:
         *,
         special_tokens_in_text: SpecialInText = "text",
         offsets: bool = False,
-    ) -> list[Reading]:
-        """Pieces of texts, and of their second members where there are pairs.
+    ) -> Reading:
+        """Pieces of texts, and after them those of their second members where there are pairs.
 
         Args:
             columns: the texts, and the second texts of pairs; equally many of each.
@@ -140,29 +141,28 @@ class Reader:
         engine = self.parsing if parse else self.engine
         encodings = _encode(engine, columns, texts, offsets)
         ids = [encoding.ids for encoding in encodings]
+        engines: dict[int, tokenizers.Tokenizer] = {}
         if self._leaks and not parse:
-            reached = [
-                row
-                for row, pieces in enumerate(ids)
-                if row in typed or not self._template_ids.isdisjoint(pieces)
+            for row in [
+                row for row in range(len(texts)) if row in typed or self._reached(ids[row])
+            ]:
+                engines[row] = self._literal
+                [encodings[row]] = _encode(self._literal, columns, [texts[row]], offsets)
+                ids[row] = encodings[row].ids
+        num_dropped = sum(map(self._dropped.count, texts))
+        ranges: list[list[Offset]] = []
+        words: list[list[int | None]] = []
+        if offsets:
+            words = [encoding.word_ids for encoding in encodings]
+            ranges = [
+                self._dropped.offsets(text, encoding, engines.get(row, engine))
+                for row, (text, encoding) in enumerate(zip(texts, encodings, strict=True))
             ]
-            if reached:
-                again = _encode(self._literal, columns, [texts[row] for row in reached], offsets)
-                for row, encoding in zip(reached, again, strict=True):
-                    encodings[row], ids[row] = encoding, encoding.ids
-        result, start = [], 0
-        for column in columns:
-            end = start + len(column)
-            result.append(
-                Reading(
-                    ids[start:end],
-                    encodings[start:end],
-                    sum(typed.get(row, 0) for row in range(start, end)) if typed else 0,
-                    sum(map(self._dropped.count, texts[start:end])),
-                )
-            )
-            start = end
-        return result
+        return Reading(ids, ranges, words, sum(typed.values()), num_dropped)
+
+    def _reached(self, ids: list[int]) -> bool:
+        """Whether characters became a special piece."""
+        return not self._template_ids.isdisjoint(ids)
 
     def _find_specials(self, texts: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Rows that hold special tokens as characters, with how many."""

@@ -8,11 +8,11 @@ whether a tokenizer fits a model in `fitting.py`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from bothways.errors import TokenizerError, UsageError
 from bothways.files import Staged
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 
 def load_tokenizer(source: str | Path) -> Tokenizer:
@@ -187,15 +189,13 @@ class Tokenizer:
         """
         columns = [texts] if pairs is None else [texts, pairs]
         assembler = Assembler(self._template(len(columns)), policy)
-        readings = self._reader.read(
+        reading = self._reader.read(
             columns, special_tokens_in_text=special_tokens_in_text, offsets=True
         )
-        members = [
-            [self._pieces(row, text, reading) for row, text in enumerate(column)]
-            for column, reading in zip(columns, readings, strict=True)
-        ]
-        encodings = [assembler.encodings(pieces) for pieces in zip(*members, strict=True)]
-        return encodings, assembler.ledger(readings)
+        flat = [text for column in columns for text in column]
+        pieces = [self._pieces(row, text, reading) for row, text in enumerate(flat)]
+        encodings = [assembler.encodings(members) for members in _rows(pieces, len(columns))]
+        return encodings, assembler.ledger(reading)
 
     def encode_words(
         self,
@@ -213,8 +213,8 @@ class Tokenizer:
             words: of each text.
             policy, special_tokens_in_text: as in `encode_many`.
         """
-        given = [GivenWords(text) for text in words]
-        readings = self._reader.read(
+        given = [GivenWords(text, row) for row, text in enumerate(words)]
+        reading = self._reader.read(
             [[text.text for text in given]],
             special_tokens_in_text=special_tokens_in_text,
             offsets=True,
@@ -222,10 +222,10 @@ class Tokenizer:
         assembler = Assembler(self.template, policy)
         encodings = []
         for row, text in enumerate(given):
-            pieces = self._pieces(row, text.text, readings[0])
+            pieces = self._pieces(row, text.text, reading)
             indices, offsets = text.locate(pieces.offsets)
             encodings.append(assembler.encodings([Pieces(pieces.ids, offsets, indices)]))
-        return encodings, assembler.ledger(readings)
+        return encodings, assembler.ledger(reading)
 
     def encode_ids(
         self,
@@ -247,15 +247,15 @@ class Tokenizer:
             raise UsageError("encode_ids returns one list a row; windows come from encode_many")
         columns = [texts] if pairs is None else [texts, pairs]
         assembler = Assembler(self._template(len(columns)), policy)
-        readings = self._reader.read(columns, special_tokens_in_text=special_tokens_in_text)
+        reading = self._reader.read(columns, special_tokens_in_text=special_tokens_in_text)
         ids: list[list[int]] = []
         types: list[list[int]] = []
-        for members in zip(*(reading.ids for reading in readings), strict=True):
+        for members in _rows(reading.ids, len(columns)):
             pieces, kinds = assembler.ids(members)
             ids.append(pieces)
             if kinds is not None:
                 types.append(kinds)
-        return ids, types or None, assembler.ledger(readings)
+        return ids, types or None, assembler.ledger(reading)
 
     def padded(
         self,
@@ -318,7 +318,13 @@ class Tokenizer:
         return self.template if members == 1 else self.pair_template
 
     def _pieces(self, row: int, text: str, reading: Reading) -> Pieces:
-        encoding, ids = reading.encodings[row], reading.ids[row]
-        offsets = surfaces(text, ids, encoding.offsets, self._marker_id)
-        words = encoding.word_ids if self._knows_words else words_by_space(text, offsets)
+        ids = reading.ids[row]
+        offsets = surfaces(text, ids, reading.offsets[row], self._marker_id)
+        words = reading.words[row] if self._knows_words else words_by_space(text, offsets)
         return Pieces(ids, offsets, words)
+
+
+def _rows(flat: list[Value], members: int) -> Iterator[tuple[Value, ...]]:
+    """What lies column after column, row by row."""
+    size = len(flat) // members
+    return zip(*(flat[size * index : size * (index + 1)] for index in range(members)), strict=True)

@@ -61,17 +61,21 @@ def figure_table(figure: Figure, report: Report) -> Table:
     for table in report.tables:
         if table.name == figure.name:
             return table
-    # The names of a bar chart stand on its upright axis.
     across, up = figure.x_label or "x", figure.y_label or "y"
-    name, value = (figure.y_label or "name", across) if figure.kind == "bar" else (across, up)
-    several = len(figure.series) > 1
+    # Whose names stand where: a bar's on the upright axis, a heat map's series there too.
+    leading = {
+        "bar": ("series", figure.y_label or "name", across),
+        "heat": (up, across, "value"),
+    }.get(figure.kind, ("series", across, up))
+    columns = (*leading, f"{leading[2]} low", f"{leading[2]} high")
+    skip = 0 if len(figure.series) > 1 or figure.kind == "heat" else 1
     rows = []
     for series in figure.series:
-        ends = (series.low or (None,) * len(series.y), series.high or (None,) * len(series.y))
+        nothing = (None,) * len(series.y)
+        ends = (series.low or nothing, series.high or nothing)
         for x, y, low, high in zip(series.x, series.y, *ends, strict=True):
-            rows.append((series.label, x, y, low, high)[0 if several else 1 :])
-    columns = ("series", name, value, f"{value} low", f"{value} high")[0 if several else 1 :]
-    return Table(figure.name, figure.title, columns, tuple(rows))
+            rows.append((series.label, x, y, low, high)[skip:])
+    return Table(figure.name, figure.title, columns[skip:], tuple(rows))
 
 
 def with_intervals(table: Table) -> Table:
@@ -114,7 +118,7 @@ def other_tables(report: Report) -> list[Table]:
 
 def metric_cell(metric: Metric | None) -> str:
     """A metric as text; a dash for none."""
-    return "–" if metric is None else str(metric)
+    return "–" if metric is None or math.isnan(metric.value) else str(metric)
 
 
 def _interval_cell(value: Cell, low: Cell, high: Cell) -> str:

@@ -117,7 +117,8 @@ def _bars(axes: Axes, figure: Figure) -> None:
     lows = [value for series in figure.series for value in (*series.y, *(series.low or ()))]
     highs = [value for series in figure.series for value in (*series.y, *(series.high or ()))]
     # Shares are drawn on their whole scale, so that a small difference looks small.
-    axes.set_xlim(min(0.0, *lows), 1.0 if 0 < max(highs) <= 1 else None)
+    is_share = min(lows) >= 0 and 0 < max(highs) <= 1
+    axes.set_xlim(0.0 if min(lows) >= 0 else None, 1.0 if is_share else None)
     axes.set_xlabel(figure.x_label)
     axes.spines["left"].set_visible(not above)
     axes.tick_params(axis="y", length=0)

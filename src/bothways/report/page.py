@@ -22,7 +22,7 @@ from bothways.report.cells import (
     with_intervals,
 )
 from bothways.report.figures import draw
-from bothways.report.sentences import sentences, severity_counts
+from bothways.report.sentences import sentences, tally
 
 # Beside the word, so that severity shows in shape as well as in colour.
 SIGNS: dict[Severity, str] = {"alarm": "▲", "note": "●", "fine": "✓", "not asked": "○"}
@@ -74,7 +74,7 @@ def render_html(report: Report) -> str:
     return environment.get_template("page.html.jinja").render(
         report=report,
         sentences=sentences(report),
-        counts=severity_counts(report),
+        tally=tally(report),
         signs=SIGNS,
         cell=cell,
         scores=_page_table(score_table(report)),

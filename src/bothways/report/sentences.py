@@ -6,7 +6,9 @@ language model writes them. The findings themselves come from `evaluation/` and 
 
 from __future__ import annotations
 
-from bothways.evaluation.result import SEVERITIES, Finding, Report, Severity
+from collections import Counter
+
+from bothways.evaluation.result import SEVERITIES, Finding, Report
 
 FINDINGS_SAID = 3
 
@@ -43,13 +45,15 @@ def sentences(report: Report) -> tuple[str, str, str, str, str]:
     return first, second, third, fourth, _next_step(report)
 
 
-def severity_counts(report: Report) -> dict[Severity, int]:
-    """How many findings there are of each severity, worst first; those that occur."""
-    counts = {
-        severity: sum(finding.severity == severity for finding in report.findings)
-        for severity in SEVERITIES
-    }
-    return {severity: count for severity, count in counts.items() if count}
+def tally(report: Report) -> str:
+    """How many findings there are of each severity, worst first: `1 alarm, 2 notes, 3 fine`."""
+    counts = Counter(finding.severity for finding in report.findings)
+    several = {"alarm": "alarms", "note": "notes"}
+    return ", ".join(
+        f"{counts[each]} {several.get(each, each) if counts[each] > 1 else each}"
+        for each in SEVERITIES
+        if counts[each]
+    )
 
 
 def _score(report: Report) -> str:

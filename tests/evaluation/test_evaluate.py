@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from bothways.evaluation.result import Report, Table
 from bothways.inference.results import Results
 from bothways.metrics.classification import accuracy, confusion_matrix, f1_macro
 from bothways.tasks.classify import ClassifyExample, ClassifyTask, label_result
-from bothways.tokenization.encoding import Ledger
+from bothways.tokenization.encoding import Ledger, Policy
 
 LABELS = ("calm", "glad", "sad")
 LEDGER = Ledger(texts=300, texts_cut=90, tokens=4000, tokens_cut=100, end="tail")
@@ -60,9 +60,17 @@ class Oracle:
     def __init__(self, task: ClassifyTask | None) -> None:
         self.task = task
 
-    def predict(self, examples: Iterable[Any], **options: Any) -> Results:
+    def predict(
+        self,
+        examples: Iterable[Any],
+        *,
+        max_length: int | None = None,
+        policy: Policy = "head",
+        batch_tokens: int | None = None,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> Results:
         results = predictions(list(examples), 0.95)
-        results.ledger = dataclasses.replace(LEDGER, windows=options.get("max_length", 0))
+        results.ledger = dataclasses.replace(LEDGER, windows=max_length or 0)
         return results
 
 

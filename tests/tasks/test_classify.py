@@ -138,6 +138,18 @@ def test_no_rows_give_no_examples() -> None:
     assert ClassifyTask().read([]) == []
 
 
+def test_a_group_column_is_needed_for_training_and_not_afterwards(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    task = ClassifyTask(columns=Columns(group="author"))
+    with pytest.raises(DataError, match="--group 'author'"):
+        task.read(rows(("a", "x")))
+    fitted = task.fit(labelled("x", "y"))
+    (example,) = fitted.read(rows(("a", "x"), file="new.csv"))
+    assert example.group is None
+    assert "new.csv has no column 'author': every example stands alone" in caplog.text
+
+
 def test_values_for_predict_are_texts_pairs_or_examples() -> None:
     task = ClassifyTask()
     example = ClassifyExample("known", label="x")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from typing import Any, Protocol
@@ -22,6 +22,7 @@ from bothways.evaluation.result import Figure, Metric, Report, Series, Table
 from bothways.inference.results import Results
 from bothways.tasks.classify import ClassifyTask
 from bothways.tasks.task import Scorer, Task
+from bothways.tokenization.encoding import Policy
 
 VERSIONED = ("bothways", "torch", "tokenizers", "numpy", "scikit-learn", "scipy")
 
@@ -34,7 +35,15 @@ class Predictor(Protocol):
         """What it predicts."""
         ...
 
-    def predict(self, examples: Iterable[Any], **options: Any) -> Results:
+    def predict(
+        self,
+        examples: Iterable[Any],
+        *,
+        max_length: int | None = None,
+        policy: Policy = "head",
+        batch_tokens: int | None = None,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> Results:
         """One result an example, in input order, with a ledger."""
         ...
 

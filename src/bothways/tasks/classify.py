@@ -109,9 +109,10 @@ class ClassifyTask:
             DataError: for missing columns, cells or labels, or a label that training did not
                 have; each with all its rows.
         """
-        cells = read_cells(list(rows), self.columns, labelled=labelled)
+        fitted = bool(self.labels)
+        cells = read_cells(list(rows), self.columns, labelled=labelled, fitted=fitted)
         examples = [ClassifyExample(**vars(each)) for each in cells]
-        if self.labels and labelled:
+        if fitted and labelled:
             self.check_labels(examples)
         return examples
 

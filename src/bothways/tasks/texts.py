@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from bothways.data.rows import Row
@@ -56,19 +56,26 @@ class Cells:
     group: str | None
 
 
-def read_cells(rows: Sequence[Row], columns: Columns, *, labelled: bool) -> list[Cells]:
+def read_cells(
+    rows: Sequence[Row], columns: Columns, *, labelled: bool, fitted: bool = False
+) -> list[Cells]:
     """Text, second text, label and group of each row; empty texts are kept and counted.
 
     Args:
         rows: of one file, or of several with the same columns.
-        columns: those the caller named.
+        columns: those the caller named, or that training stored.
         labelled: whether each row must have a label; without it labels are not read.
+        fitted: whether training is over; the column of the groups may then be absent.
 
     Raises:
         DataError: for missing columns, cells or labels, each with all its rows.
     """
     if not rows:
         return []
+    group = columns.group
+    if fitted and group is not None and not any(group in row.cells for row in rows):
+        logger.warning("%s has no column %r: every example stands alone", rows[0].file, group)
+        columns = replace(columns, group=None)
     at = find_columns(rows, columns, labelled=labelled)
     for column in filter(None, (at.text, at.text_pair, at.group)):
         absent = [row.place for row in rows if column not in row.cells]

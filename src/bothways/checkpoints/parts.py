@@ -114,7 +114,7 @@ class Parts:
 def new_parts(
     config: EncoderConfig, *, tokenizer: Tokenizer | None = None, encoder: Encoder | None = None
 ) -> Parts:
-    """Parts of an encoder that comes from no folder.
+    """Parts of an encoder that comes from no folder, in evaluation mode like loaded ones.
 
     Args:
         config: of the encoder; its published family is found.
@@ -123,7 +123,7 @@ def new_parts(
     """
     family = family_of(config)
     return Parts(
-        encoder=encoder or Encoder(config),
+        encoder=(encoder or Encoder(config)).eval(),
         family=family,
         report=LoadReport("new", family.model_type, family.bare),
         tokenizer=tokenizer,
@@ -197,7 +197,7 @@ def adapt(
         initialise(head, config.initializer_range)
     if isinstance(head, MaskedLMHead):
         head.tie(encoder.embeddings.words)
-    head.to(encoder.embeddings.words.weight.device)
+    head.to(encoder.embeddings.words.weight.device).train(encoder.training)
     report = dataclasses.replace(
         parts.report,
         untrained=tuple(untrained),

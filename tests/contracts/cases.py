@@ -8,6 +8,7 @@ weights into `names/` anew; the diff is then to be read with care, since names a
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ from torch import Tensor
 
 from bothways.model.config import (
     AttentionConfig,
+    ConvolutionConfig,
     DropoutConfig,
     EmbeddingsConfig,
     EncoderConfig,
     FeedForwardConfig,
     NormConfig,
+    RelativeConfig,
     RotaryConfig,
     build_config,
 )
@@ -86,6 +89,7 @@ def _modern() -> EncoderConfig:
 def _table() -> dict[str, EncoderConfig]:
     base = base_config()
     local = ("local", "global")
+    relative = change(base, attention__kind="disentangled", relative=RelativeConfig())
     return {
         "bert": base,
         "bert-without-pooler": change(base, pooler=False),
@@ -134,6 +138,26 @@ def _table() -> dict[str, EncoderConfig]:
             ),
             initializer_range=0.05,
         ),
+        # Distances up to 18 occur, so that far ones share a row.
+        "relative": change(relative, relative=RelativeConfig(max_distance=4)),
+        "relative-c2p": change(
+            relative, relative=RelativeConfig(max_distance=30, terms=("c2p",), key_bias=False)
+        ),
+        "relative-p2c": change(
+            relative, relative=RelativeConfig(max_distance=6, terms=("p2c",), normalised=True)
+        ),
+        "relative-buckets": change(
+            relative,
+            relative=RelativeConfig(
+                max_distance=16, buckets=6, shared_projections=True, normalised=True
+            ),
+        ),
+        "convolution": change(base, convolution=ConvolutionConfig()),
+        "convolution-of-one-layer": change(
+            base,
+            num_layers=1,
+            convolution=ConvolutionConfig(kernel=5, groups=2, activation="gelu"),
+        ),
     }
 
 
@@ -151,6 +175,10 @@ def make_encoder(
             drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * SPREAD
             parameter.data.copy_(drawn + float(name.endswith("norm.weight")))
     return encoder
+
+
+# For tests that only read: nothing may change what these return.
+same_encoder = functools.cache(make_encoder)
 
 
 def draw_ids(config: EncoderConfig, shape: Sequence[int], seed: int = 0) -> tuple[Tensor, Tensor]:

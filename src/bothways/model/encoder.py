@@ -163,7 +163,7 @@ class Encoder(nn.Module):
             if given is not None:
                 weights.append(given)
             if self.convolution is not None and step == 1:
-                states = self.convolution(hidden[0], states, batch.layout)
+                states = self.convolution(hidden[0], states, batch.layout, rows=wanted)
             if step % len(self.config.block_order[0]) == 0:
                 hidden.append(states)
         if self.norm is not None:

@@ -111,9 +111,12 @@ def save_parts(
 
 def _config(parts: Parts, name: str, spec: HeadSpec | None) -> dict[str, Any]:
     raw = {key: value for key, value in parts.raw.items() if key != "architectures"}
-    keys = parts.family.write_config(_config_with_head_dropout(parts, spec), raw)
+    config = _config_with_head_dropout(parts, spec)
+    keys = parts.family.write_config(config, raw)
     if spec is not None and parts.head is not None:
-        keys |= spec.keys(parts.head)
+        description = describe_head(parts.head)
+        if _made_again(spec, config, keys, description) != description:
+            keys |= spec.keys(parts.head)
     if parts.labels:
         keys = write_labels(keys, parts.labels, parts.problem_type)
     for dtype_key in ("dtype", "torch_dtype"):
@@ -133,16 +136,22 @@ def _config_with_head_dropout(parts: Parts, spec: HeadSpec | None) -> EncoderCon
     if parts.head is None or spec is None:
         return config
     description = describe_head(parts.head)
-    rate = description.get("dropout")
-    width = description.get("num_labels", description.get("num_relations", 0))
-    keys = ConfigKeys({**parts.raw, **spec.keys(parts.head)})
-    other = dataclasses.replace(config, dropout=dataclasses.replace(config.dropout, classifier=rate))
-    for candidate in (config, other):
-        with without_memory():
-            made = spec.build(candidate, keys, width)
-        if describe_head(made).get("dropout") == rate:
+    rate = description.get("dropout", config.dropout.classifier)
+    keys = {**parts.raw, **spec.keys(parts.head)}
+    changed = dataclasses.replace(config.dropout, classifier=rate)
+    for candidate in (config, dataclasses.replace(config, dropout=changed)):
+        if _made_again(spec, candidate, keys, description).get("dropout") == rate:
             return candidate
     return config
+
+
+def _made_again(
+    spec: HeadSpec, config: EncoderConfig, keys: Mapping[str, Any], description: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the head would be that this configuration and these keys describe."""
+    width = description.get("num_labels", description.get("num_relations", 0))
+    with without_memory():
+        return describe_head(spec.build(config, ConfigKeys(keys), width))
 
 
 def _weights(parts: Parts, spec: HeadSpec | None) -> dict[str, Tensor]:

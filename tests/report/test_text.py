@@ -131,8 +131,8 @@ def test_a_narrow_terminal_loses_nothing() -> None:
 
 
 def test_an_empty_report_is_text_too() -> None:
-    assert "No score was asked for" in render_markdown(EMPTY)
-    assert "No score was asked for" in render_text(EMPTY)
+    assert "Nothing was scored" in render_markdown(EMPTY)
+    assert "Nothing was scored" in render_text(EMPTY)
 
 
 def test_a_metric_without_a_value_is_a_dash() -> None:

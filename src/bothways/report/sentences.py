@@ -57,9 +57,9 @@ def tally(report: Report) -> str:
 
 
 def _score(report: Report) -> str:
-    what = f"{report.count:,} {'example' if report.count == 1 else 'examples'} of {report.data}"
     if not report.metrics:
-        return f"No score was asked for on {what}."
+        return "Nothing was scored, so there is no number to go by."
+    what = f"{report.count:,} {'example' if report.count == 1 else 'examples'} of {report.data}"
     name, metric = next(iter(report.metrics.items()))
     return f"On {what} the model reaches {name} {metric}."
 
@@ -67,10 +67,12 @@ def _score(report: Report) -> str:
 def _fillers(report: Report) -> list[str]:
     """What is worth saying where there are few findings."""
     ledger = report.ledger
+    overlap = "Where 95 % intervals overlap widely, a difference between scores may be chance."
     return [
-        "Where 95 % intervals overlap widely, a difference between scores may be chance.",
+        *([overlap] if report.metrics else []),
         f"Of {ledger.tokens:,} tokens given, {ledger.tokens_cut:,} were never read.",
-        f"Judging took {report.seconds:.1f} seconds.",
+        f"This took {report.seconds:.1f} seconds.",
+        "Numbers, tables and figures are in report.json.",
     ]
 
 
@@ -79,6 +81,8 @@ def _next_step(report: Report) -> str:
     for finding in bad:
         if finding.question in NEXT_STEPS:
             return f"Next: {NEXT_STEPS[finding.question]}."
+    if not report.metrics:
+        return "Next: judge the model on labelled data that it has not seen (bothways evaluate)."
     if any(_needs_train(finding) for finding in report.findings):
         return "Next: give the training texts with --train, to see what a simpler model reaches."
     return (

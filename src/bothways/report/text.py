@@ -27,7 +27,7 @@ def render_markdown(report: Report) -> str:
         f"# {report.model} on {report.data}",
         "\n".join(f"{number}. {text}" for number, text in enumerate(sentences(report), 1)),
         "## Scores",
-        _markdown_table(score_table(report)),
+        _markdown_table(score_table(report)) if report.metrics else "None.",
         "## Findings, worst first",
         "\n".join(f"- **{f.severity}**, {f.question}: {f.text}" for f in report.findings)
         or "None.",
@@ -58,7 +58,7 @@ def render_text(report: Report, *, width: int = 100, colour: bool = False) -> st
     )
     for sentence in sentences(report):
         console.print(Text(sentence))
-    for table in (score_table(report), *report.tables):
+    for table in filter(lambda table: table.rows, (score_table(report), *report.tables)):
         rest = len(table.rows) - ROWS_SHOWN
         more = f" (the first {ROWS_SHOWN} of {len(table.rows)})" if rest > 0 else ""
         console.print()

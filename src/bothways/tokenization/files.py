@@ -182,7 +182,7 @@ def stage_tokenizer(files: Staged, tokenizer: TokenizerFiles) -> None:
     roles = {f"{role}_token": name for role, name in tokenizer.special_tokens.items()}
     for name, content in tokenizer.kept.items():
         files.bytes(name, content)
-    files.text("tokenizer.json", tokenizer.engine.to_str(pretty=True))
+    files.text("tokenizer.json", tokenizer.engine.to_str())
     files.json("tokenizer_config.json", settings | roles)
     files.json("special_tokens_map.json", roles)
 

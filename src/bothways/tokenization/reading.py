@@ -74,7 +74,7 @@ class Reader:
     @cached_property
     def parsing(self) -> tokenizers.Tokenizer:
         """The engine as the checkpoint has it: special tokens in a text are parsed."""
-        engine = tokenizers.Tokenizer.from_str(self.engine.to_str())
+        engine = tokenizers.Tokenizer.from_buffer(self.engine.to_str().encode())
         if self._processor is not None:
             engine.post_processor = self._processor
         return engine
@@ -97,7 +97,7 @@ class Reader:
         content["added_tokens"] = [
             token for token in content["added_tokens"] if token["content"] not in own
         ]
-        engine = tokenizers.Tokenizer.from_str(json.dumps(content))
+        engine = tokenizers.Tokenizer.from_buffer(json.dumps(content).encode())
         engine.encode_special_tokens = True
         return engine
 

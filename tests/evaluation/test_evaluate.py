@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from bothways.data.options import FileOptions
 from bothways.errors import DataError, TaskError
 from bothways.evaluation.evaluate import evaluate, judge, summary
 from bothways.evaluation.result import Report, Table
@@ -245,6 +247,25 @@ def test_evaluate_predicts_with_the_options_it_was_given() -> None:
     assert found.model == "oracle"
     assert found.ledger.windows == 7
     assert found.metrics["accuracy"].value > 0.9
+
+
+def test_files_are_read_as_the_task_reads_them(tmp_path: Path) -> None:
+    for name, examples in (("train", TRAIN), ("test", TEST)):
+        lines = [f"{example.text},{example.label}" for example in examples]
+        text = "\n".join(["text,label", *lines, "so café calm,calm"])
+        (tmp_path / f"{name}.csv").write_text(text, encoding="latin-1")
+    found = evaluate(
+        Oracle(TASK),
+        tmp_path / "test.csv",
+        train=tmp_path / "train.csv",
+        files=FileOptions(encoding="latin-1"),
+        resamples=20,
+    )
+    assert found.count == 301
+    assert found.data == str(tmp_path / "test.csv")
+    assert set(found.baselines) == {"majority", "bag_of_words"}
+    with pytest.raises(DataError, match=r"test\.csv: lines that are not utf-8"):
+        evaluate(Oracle(TASK), str(tmp_path / "test.csv"))
 
 
 def test_the_json_object_of_evaluate(report: Report) -> None:

@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Protocol
 
+from bothways.data.options import FileOptions
 from bothways.errors import DataError, TaskError
 from bothways.evaluation.classification import classification_parts, trivial_results
 from bothways.evaluation.findings import baseline_finding, baselines_not_asked, truncation_finding
@@ -50,11 +52,12 @@ class Predictor(Protocol):
 
 def evaluate(
     model: Predictor,
-    examples: Sequence[Any],
+    data: str | Path | Sequence[Any],
     *,
-    train: Sequence[Any] | None = None,
+    train: str | Path | Sequence[Any] | None = None,
+    files: FileOptions | None = None,
     model_name: str = "model",
-    data_name: str = "data",
+    data_name: str | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
     **options: Any,
@@ -63,9 +66,10 @@ def evaluate(
 
     Args:
         model: with a task and a trained head.
-        examples: labelled, as the task's `read` gives them.
-        train: training examples, for the baselines that need them.
-        model_name, data_name: for the report.
+        data: labelled examples, as the task's `read` gives them, or a file of them.
+        train: training examples or file, for the baselines that need them.
+        files: how files are read; None for UTF-8 and a format found by itself.
+        model_name, data_name: for the report; a file's own name where it is not said.
         resamples: of the bootstrap.
         seed: of the resampling.
         options: for `model.predict`: max_length, policy, batch_tokens, on_batch.
@@ -75,25 +79,36 @@ def evaluate(
         DataError: when there is nothing to judge, or a label that the model does not have.
 
     Example:
-        >>> report = evaluate(model, model.task.read(rows))  # doctest: +SKIP
+        >>> report = evaluate(model, "test.csv", train="train.csv")  # doctest: +SKIP
         >>> print(report.metrics["accuracy"])  # doctest: +SKIP
         0.831 [0.808, 0.853]
     """
-    if model.task is None:
+    task = model.task
+    if task is None:
         raise TaskError("the model has no task, so there is nothing to judge; fine-tune it first")
     start = time.perf_counter()
+    examples = _read(task, data, files)
     results = model.predict(examples, **options)
     report = judge(
-        model.task,
+        task,
         examples,
         results,
-        train=train,
+        train=None if train is None else _read(task, train, files),
         model_name=model_name,
-        data_name=data_name,
+        data_name=data_name or (str(data) if isinstance(data, str | Path) else "data"),
         resamples=resamples,
         seed=seed,
     )
     return replace(report, seconds=time.perf_counter() - start)
+
+
+def _read(
+    task: Task[Any], data: str | Path | Sequence[Any], files: FileOptions | None
+) -> Sequence[Any]:
+    """Examples as they are, or those of a file."""
+    if not isinstance(data, str | Path):
+        return data
+    return task.read((files or FileOptions()).rows(data))
 
 
 def judge(

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
+from transformers.activations import ACT2FN
 
 from bothways.errors import ConfigError, UnsupportedModelError
 from bothways.families.keys import ACTIVATION_OF, NAME_OF_ACTIVATION, ConfigKeys
+from bothways.model.activations import ACTIVATIONS
+
+# float32; the tanh forms of gelu are spelled in several ways that round differently.
+ATOL = 2e-6
 
 
 def keys(**raw: Any) -> ConfigKeys:
@@ -67,6 +73,13 @@ def test_the_tanh_forms_of_gelu_are_one_activation() -> None:
     names = ("gelu_new", "gelu_pytorch_tanh", "gelu_fast")
     assert {keys(act=name).activation("act") for name in names} == {"gelu_tanh"}
     assert keys().activation("act") == "gelu"
+
+
+@pytest.mark.parametrize("name", ACTIVATION_OF)
+def test_each_activation_is_the_function_that_its_name_means(name: str) -> None:
+    values = torch.linspace(-6.0, 6.0, 101)
+    ours = ACTIVATIONS[keys(act=name).activation("act")](values)
+    torch.testing.assert_close(ours, ACT2FN[name](values), rtol=0.0, atol=ATOL)
 
 
 def test_an_unknown_activation_names_the_nearest() -> None:

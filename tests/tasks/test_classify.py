@@ -290,6 +290,7 @@ def test_the_loss_is_in_float32_whatever_the_logits_are() -> None:
 
 
 def test_every_window_has_the_target_of_its_text() -> None:
+    """transformers#10682: labels wrong on overflow windows."""
     task = ClassifyTask().fit(labelled("a", "b"))
     sources = [Source(1, 0, encoding(2)), Source(1, 1, encoding(2)), Source(0, 0, encoding(2))]
     assert task.targets(labelled("a", "b"), sources)["label"].tolist() == [1, 1, 0]
@@ -380,3 +381,25 @@ def test_units_are_groups_where_there_are_groups() -> None:
 def test_results_of_another_task_are_refused() -> None:
     with pytest.raises(TaskError, match="1 of 2 results are not labels"):
         label_results([ScoreResult(1.0), LabelResult("a", 1.0, {"a": 1.0})])
+
+
+# --- real files ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "encoding", "examples", "labels", "pairs"),
+    [
+        ("mr/rt-polarity.all", "latin-1", 10_662, 2, False),
+        ("banking77/test.csv", "utf-8", 3_080, 77, False),
+        ("sib200/tha_Thai/test.tsv", "utf-8", 204, 7, False),
+        ("nli_counterfactual/dev.tsv", "utf-8", 1_000, 3, True),
+    ],
+)
+def test_published_files_are_read_without_naming_a_column(
+    real_data: Path, file: str, encoding: str, examples: int, labels: int, pairs: bool
+) -> None:
+    found = ClassifyTask().read(read_rows(real_data / file, encoding=encoding))
+    task = ClassifyTask().fit(found)
+    assert (len(found), len(task.labels), task.pairs) == (examples, labels, pairs)
+    assert sum(task.label_counts.values()) == examples
+    assert found[0].place.endswith(("line 1", "line 2"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bothways.errors import MissingExtraError, UsageError
-from bothways.training.recorder import LINE_KEYS, Event, Notice, Recorder
+from bothways.training.recorder import LINE_KEYS, Event, Recorder, RunFinished
 
 
 def lines(path: Path) -> list[dict[str, object]]:
@@ -67,8 +67,9 @@ def test_numbers_that_json_does_not_know_become_null(tmp_path: Path) -> None:
 
 def test_events_are_passed_on() -> None:
     seen: list[Event] = []
-    Recorder(None, on_event=seen.append).event(Notice("once"))
-    assert seen == [Notice("once")]
+    event = RunFinished("run", 12, 3.5, stopped_early=False)
+    Recorder(None, on_event=seen.append).event(event)
+    assert seen == [event]
 
 
 def test_other_ranks_write_nothing(tmp_path: Path) -> None:

@@ -261,7 +261,9 @@ class _Loop:
             progress.best is None or (value - progress.best) * plan.direction > 0
         )
         if improved:
-            progress = dataclasses.replace(progress, best=value, best_step=progress.step, stale=0)
+            progress = dataclasses.replace(
+                progress, best=value, best_step=progress.step, best_metrics=metrics, stale=0
+            )
         else:
             progress = dataclasses.replace(progress, stale=progress.stale + 1)
         if 0 < plan.patience <= progress.stale and progress.step < plan.steps:

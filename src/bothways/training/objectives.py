@@ -7,6 +7,7 @@ a mean: micro-batches and ranks then add up exactly.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -51,6 +52,8 @@ class TaskObjective(Objective):
         self.encoder = encoder
         self.head = head
         self.task = task
+        # The last layer need not compute states that the head does not read.
+        self._rows: Callable[[Batch], Tensor | None] | None = getattr(head, "rows", None)
         blocks = list(encoder.layers)
         learned = [any(p.requires_grad for p in block.parameters()) for block in blocks]
         # A backward pass takes twice the products of a forward one, in the blocks it reaches.
@@ -62,7 +65,8 @@ class TaskObjective(Objective):
 
     def logits(self, batch: Batch) -> Tensor:
         """What the head makes of a batch."""
-        logits: Tensor = self.head(self.encoder(batch), batch)
+        wanted = None if self._rows is None else self._rows(batch)
+        logits: Tensor = self.head(self.encoder(batch, rows=wanted), batch)
         return logits
 
     def count(self, batch: Batch) -> int:

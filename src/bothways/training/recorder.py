@@ -116,14 +116,7 @@ class RunFinished:
     stopped_early: bool
 
 
-@dataclass(frozen=True)
-class Notice:
-    """Something that the user should read once."""
-
-    text: str
-
-
-Event = RunStarted | StepDone | Evaluated | CheckpointSaved | RunFinished | Notice
+Event = RunStarted | StepDone | Evaluated | CheckpointSaved | RunFinished
 OnEvent = Callable[[Event], None]
 
 

@@ -44,6 +44,7 @@ class Progress:
         seconds: spent so far.
         best: best value of the metric that checkpoints are chosen by; None before the first.
         best_step: the step it was reached at.
+        best_metrics: all scores at that step, by name.
         stale: evaluations since then.
         stopped_early: whether the run ended before its last step.
     """
@@ -55,6 +56,7 @@ class Progress:
     seconds: float = 0.0
     best: float | None = None
     best_step: int = 0
+    best_metrics: Mapping[str, float] = field(default_factory=dict)
     stale: int = 0
     stopped_early: bool = False
 

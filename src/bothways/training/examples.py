@@ -1,0 +1,220 @@
+"""Labelled examples of a run: read, split, encoded once, and handed out in batches."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from bothways.data.collate import Source, collate
+from bothways.data.options import FileOptions
+from bothways.data.rows import Row
+from bothways.data.splits import duplicates_between, split
+from bothways.model.layout import Batch
+from bothways.tasks.registry import make_task
+from bothways.tasks.task import Columns, Task
+from bothways.tokenization.encoding import Encoding, Ledger
+from bothways.tokenization.policy import CutPolicy
+from bothways.tokenization.tokenizer import Tokenizer
+from bothways.training.freezing import KeptStates
+from bothways.training.settings import FinetuneSettings
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Examples as read.
+
+    Attributes:
+        task: fitted to the training examples.
+        train: to learn from.
+        dev: to choose the best weights by, or None.
+        test: to judge the result on, or None.
+    """
+
+    task: Task[Any]
+    train: list[Any]
+    dev: list[Any] | None
+    test: list[Any] | None
+
+
+def new_task(settings: FinetuneSettings) -> Task[Any]:
+    """The task that the settings name, before it has seen examples."""
+    data = settings.data
+    columns = Columns(data.text, data.text_pair, data.label, data.group)
+    return make_task(settings.task, columns=columns, pooling=settings.network.pooling)
+
+
+def file_options(settings: FinetuneSettings) -> FileOptions:
+    """How the data files are read."""
+    common = settings.common
+    given = None if common.format == "auto" else common.format
+    return FileOptions(given, common.encoding, common.header, common.quoting)
+
+
+def read_splits(settings: FinetuneSettings, task: Task[Any]) -> Splits:
+    """Read all files, cut off a dev side where one is asked for, and fit the task.
+
+    Texts that stand in the file more than once stay on one side of the cut.
+
+    Raises:
+        DataError: for whatever is wrong with the files, among it labels that only dev has.
+    """
+    data, options = settings.data, file_options(settings)
+    train = task.read(options.rows(data.train))
+    dev = None
+    if data.dev_share is not None:
+        train, dev = split(
+            train,
+            dev_share=data.dev_share,
+            seed=settings.common.seed,
+            stratify=[str(example.label) for example in train] if data.stratify else None,
+            group=_groups(train) if data.group is not None else None,
+            texts=_texts(train),
+        )
+    fitted = task.fit(train)
+    if dev is not None:
+        # Reading checked the cells; what the cut left without training examples shows here.
+        fitted.targets(dev, [Source(index, 0, _NOTHING) for index in range(len(dev))])
+    elif data.dev is not None:
+        dev = _read_held_out(fitted, list(options.rows(data.dev)))
+        _warn_of_duplicates(train, dev, str(data.dev))
+    test = None
+    if data.test is not None:
+        test = _read_held_out(fitted, list(options.rows(data.test)))
+        _warn_of_duplicates(train, test, str(data.test))
+    return Splits(fitted, train, dev, test)
+
+
+_NOTHING = Encoding([], [], [], [], [])
+
+
+def _read_held_out(task: Any, rows: list[Row]) -> list[Any]:
+    """Examples of a dev or test file, which may lack the column that groups training rows."""
+    columns: Columns = task.columns
+    if columns.group is not None and any(columns.group not in row.cells for row in rows):
+        task = dataclasses.replace(task, columns=dataclasses.replace(columns, group=None))
+    examples: list[Any] = task.read(rows)
+    return examples
+
+
+def _groups(examples: Sequence[Any]) -> list[str]:
+    return [str(example.group) for example in examples]
+
+
+def _texts(examples: Sequence[Any]) -> list[str]:
+    return [f"{example.text}\0{example.pair or ''}" for example in examples]
+
+
+def _warn_of_duplicates(train: Sequence[Any], other: Sequence[Any], name: str) -> None:
+    count = duplicates_between(_texts(train), _texts(other))
+    if count:
+        logger.warning(
+            "%d of %d texts of %s also stand in the training data", count, len(other), name
+        )
+
+
+class EncodedExamples:
+    """Examples with their pieces.
+
+    Args:
+        task: knows the targets.
+        examples: as read.
+        tokenizer: of the model.
+        policy: what is kept of long texts.
+
+    Attributes:
+        examples: as given.
+        encodings: of each; several are windows.
+        ledger: what was cut.
+        lengths: tokens of each example, all windows together.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any],
+        examples: Sequence[Any],
+        *,
+        tokenizer: Tokenizer,
+        policy: CutPolicy,
+    ) -> None:
+        self._task = task
+        self.examples = examples
+        self.encodings, self.ledger = task.encode_all(examples, tokenizer, policy)
+        self.lengths = [sum(map(len, windows)) for windows in self.encodings]
+        self._sources = [
+            [Source(index, window, encoding) for window, encoding in enumerate(windows)]
+            for index, windows in enumerate(self.encodings)
+        ]
+        self._states: KeptStates | None = None
+
+    def keep(self, states: KeptStates) -> None:
+        """Make batches of these states from now on, and not of pieces."""
+        self._states = states
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """A batch of some examples, in the order given."""
+        sources = [source for index in indices for source in self._sources[index]]
+        targets = self._task.targets(self.examples, sources)
+        if self._states is not None:
+            return self._states.batch(sources, targets)
+        return collate(sources, targets)
+
+    def fingerprint(self) -> str:
+        """A hash of all pieces and targets: equal only for equal data, tokenizer and policy."""
+        digest = hashlib.blake2b(digest_size=16)
+        for windows in self.encodings:
+            for encoding in windows:
+                digest.update(np.asarray([len(encoding), *encoding.ids], dtype=np.int64).tobytes())
+        sources = [source for windows in self._sources for source in windows]
+        for name, target in sorted(self._task.targets(self.examples, sources).items()):
+            digest.update(name.encode())
+            digest.update(target.contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Everything that runs with the same data share.
+
+    Attributes:
+        splits: as read.
+        train: encoded.
+        dev: encoded, or None.
+        policy: what is kept of long texts.
+    """
+
+    splits: Splits
+    train: EncodedExamples
+    dev: EncodedExamples | None
+    policy: CutPolicy
+
+    @classmethod
+    def encode(cls, splits: Splits, tokenizer: Tokenizer, policy: CutPolicy) -> TrainingData:
+        """Tokenise everything that is read in each epoch, once."""
+        train = EncodedExamples(splits.task, splits.train, tokenizer=tokenizer, policy=policy)
+        dev = None
+        if splits.dev is not None:
+            dev = EncodedExamples(splits.task, splits.dev, tokenizer=tokenizer, policy=policy)
+        if train.ledger.tokens_cut:
+            logger.warning(
+                "%d of %d training texts were cut, %d of %d tokens (%.1f %%)",
+                train.ledger.texts_cut,
+                train.ledger.texts,
+                train.ledger.tokens_cut,
+                train.ledger.tokens,
+                100 * train.ledger.share_cut,
+            )
+        return cls(splits, train, dev, policy)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was cut, of training and dev texts together."""
+        return self.train.ledger + (self.dev.ledger if self.dev is not None else Ledger())

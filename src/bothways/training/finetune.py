@@ -1,0 +1,229 @@
+"""Fine-tuning: labelled data and a pretrained encoder in, a judged model folder out.
+
+Here: the order of things, the output folder, the choice among runs, the result. A single run is in
+`runs.py`, the loop in `loop.py`, reading data in `examples.py`, what is written in `saving.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bothways.checkpoints.load import load_parts
+from bothways.checkpoints.parts import Parts
+from bothways.config import read_recipe
+from bothways.errors import TrainingError, UsageError, nearest
+from bothways.evaluation.result import Report
+from bothways.files import write_text
+from bothways.inference.model import Model
+from bothways.tasks.task import Task
+from bothways.tokenization.encoding import Ledger
+from bothways.training.examples import TrainingData, new_task, read_splits
+from bothways.training.recorder import OnEvent
+from bothways.training.runs import Runner, RunResult, RunSpec, grid
+from bothways.training.runtime import Runtime
+from bothways.training.saving import judge_result, save_result
+from bothways.training.settings import FinetuneSettings
+from bothways.training.state import CheckpointStore, refuse_other_settings
+
+logger = logging.getLogger(__name__)
+
+RECIPE_NAME = "recipe.toml"
+# Below this peak rate a head alone hardly moves in a few epochs.
+HEAD_ALONE_RATE = 2e-4
+
+
+@dataclass(frozen=True)
+class FinetuneResult:
+    """What fine-tuning produced.
+
+    Attributes:
+        folder: of the model.
+        report: on test, else on dev; without either it says that nothing was judged.
+        runs: all of them, in the order they were made.
+        best: the one whose weights the folder has.
+        ledger: what was cut of training and dev texts.
+        seconds: of this call.
+    """
+
+    folder: Path
+    report: Report
+    runs: tuple[RunResult, ...]
+    best: RunResult
+    ledger: Ledger
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that `finetune --json` prints."""
+        return {
+            "task": self.report.task,
+            "model": str(self.folder),
+            "data": self.report.data,
+            "count": self.report.count,
+            "metrics": {
+                name: dataclasses.asdict(metric) for name, metric in self.report.metrics.items()
+            },
+            "runs": [dataclasses.asdict(run) for run in self.runs],
+            "best": self.best.name,
+            "ledger": self.ledger.as_dict(),
+            "seconds": self.seconds,
+        }
+
+
+def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> FinetuneResult:
+    """Fine-tune an encoder, choose the best weights, judge them, write the model folder.
+
+    Under a launcher (`torchrun`, `accelerate launch`) every process calls this; the first writes.
+
+    Args:
+        settings: everything.
+        on_event: told what happens, for a progress bar.
+
+    Raises:
+        UsageError: for impossible settings, before anything is read.
+        DataError: for what is wrong with the files.
+        CheckpointError: when the encoder cannot be loaded or the model not be written.
+        TrainingError: when the output folder is taken, the run cannot be resumed, or it diverges.
+        RunStopped: after SIGTERM, when a checkpoint is saved.
+
+    Example:
+        >>> data = DataSettings(train=Path("train.csv"), dev_share=0.1)
+        >>> finetune(FinetuneSettings("path/to/bert", Path("out"), data))  # doctest: +SKIP
+    """
+    start = time.perf_counter()
+    settings.check()
+    task = new_task(settings)
+    metric = chosen_metric(settings, task)
+    runtime = Runtime(
+        device=settings.common.device,
+        precision=settings.common.precision,
+        threads=settings.common.threads,
+    )
+    claim_output(settings, runtime)
+    splits = read_splits(settings, task)
+    base = load_parts(settings.model, device=runtime.device)
+    model = Model(base)
+    policy = model.policy(settings.common.max_length, settings.common.policy)
+    data = TrainingData.encode(splits, model.tokenizer, policy)
+    say_what_is_unusual(settings)
+    runner = Runner(
+        settings, data=data, base=base, runtime=runtime, metric=metric, on_event=on_event
+    )
+    results, best, parts = run_all(grid(settings), runner)
+    parts = parts.trained()
+    report = judge_result(settings, data, parts)
+    if runtime.is_main:
+        save_result(settings, data, parts, report, results)
+    runtime.wait()
+    return FinetuneResult(
+        folder=settings.output,
+        report=report,
+        runs=tuple(results),
+        best=best,
+        ledger=data.ledger,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def chosen_metric(settings: FinetuneSettings, task: Task[Any]) -> str:
+    """What the best weights are chosen by.
+
+    Raises:
+        UsageError: when the task has no such metric; those that it has are listed.
+    """
+    metric, known = settings.loop.metric or task.main_metric, task.metric_directions
+    if metric not in known:
+        listed = ", ".join(f"{name} ({'+' if known[name] > 0 else '-'})" for name in known)
+        raise UsageError(
+            f"--metric is {metric!r}; {nearest(metric, known)} {task.name} has, with + where more "
+            f"is better: {listed}"
+        )
+    return metric
+
+
+def claim_output(settings: FinetuneSettings, runtime: Runtime) -> None:
+    """Make sure that the output folder is free for this run, and leave the recipe in it.
+
+    Raises:
+        TrainingError: when something is in it and neither resume nor overwrite is asked for, or
+            when a resumed run was started with other settings.
+    """
+    folder, recipe = settings.output, settings.output / RECIPE_NAME
+    if folder.exists() and not folder.is_dir():
+        raise TrainingError(f"{folder} is a file; the output must be a folder")
+    taken = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    if taken and not (settings.resume or settings.overwrite):
+        shown = ", ".join(taken[:5]) + ", ..." * (len(taken) > 5)
+        raise TrainingError(
+            f"the output folder {folder} is not empty (it has {shown}); go on with its run "
+            "(--resume), replace it (--overwrite), or choose another folder"
+        )
+    if settings.resume and recipe.exists():
+        before = read_recipe(FinetuneSettings, recipe)
+        refuse_other_settings(before.deciding(), settings.deciding(), folder)
+    if settings.resume and not any(has_checkpoint(spec.folder) for spec in grid(settings)):
+        logger.warning("%s has no checkpoint to resume from: starting at step 0", folder)
+    runtime.wait()
+    if runtime.is_main:
+        if settings.overwrite:
+            # What an older run has left; other files stay, and the model is replaced when there
+            # is a new one.
+            for name in ("checkpoints", "runs"):
+                shutil.rmtree(folder / name, ignore_errors=True)
+        write_text(recipe, settings.recipe())
+    runtime.wait()
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a run left something to go on from."""
+    return bool(CheckpointStore(folder, settings={}).steps())
+
+
+def say_what_is_unusual(settings: FinetuneSettings) -> None:
+    """Log, once, what may surprise."""
+    if not settings.has_dev:
+        logger.info(
+            "neither --dev nor --dev-share is given: all %d epochs run, and the last weights are "
+            "kept",
+            settings.loop.epochs,
+        )
+    slow = max(settings.optim.learning_rate) < HEAD_ALONE_RATE
+    if settings.network.freeze == "encoder" and slow:
+        logger.warning(
+            "only the head learns, and a learning rate of %g hardly moves it: try 1e-3",
+            max(settings.optim.learning_rate),
+        )
+
+
+def run_all(specs: list[RunSpec], runner: Runner) -> tuple[list[RunResult], RunResult, Parts]:
+    """Every run of the grid; those that are over already are not repeated.
+
+    Returns:
+        All results, the best one, and its encoder and head.
+    """
+    results: list[RunResult] = []
+    best: RunResult | None = None
+    best_spec = specs[0]
+    parts: Parts | None = None
+    for spec in specs:
+        stored = runner.finished(spec)
+        result, made = (stored, None) if stored is not None else runner.run(spec)
+        results.append(result)
+        if runner.better(result, best):
+            if best is not None:
+                runner.forget(best_spec, best, all_weights=True)
+            best, best_spec, parts = result, spec, made
+            if len(specs) > 1:
+                runner.forget(spec, result, all_weights=False)
+        else:
+            runner.forget(spec, result, all_weights=True)
+        del made
+    assert best is not None
+    if parts is None:
+        parts = runner.best_weights(best_spec, best)
+    return results, best, parts

@@ -1,0 +1,331 @@
+"""One run of fine-tuning, and the grid of runs over learning rates and seeds.
+
+A run is a function of the settings, its learning rate and its seed: a new head on a copy of the
+encoder, trained, with the best weights put back at the end. What comes before (data) and after
+(choice, report, saving) is in `finetune.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bothways.checkpoints.empty import without_memory
+from bothways.checkpoints.parts import Parts, adapt
+from bothways.data.sampling import plan_batches
+from bothways.files import read_json_object, write_json
+from bothways.inference import prepacked
+from bothways.model.config import DropoutConfig
+from bothways.model.encoder import Encoder
+from bothways.training.examples import EncodedExamples, TrainingData
+from bothways.training.feed import ExampleFeed
+from bothways.training.freezing import HeadObjective, KeptStates, freeze
+from bothways.training.loop import LoopPlan, train
+from bothways.training.objectives import TaskObjective
+from bothways.training.optim import adamw
+from bothways.training.recorder import OnEvent, Recorder, RunFinished, RunStarted
+from bothways.training.runtime import Runtime, seeded
+from bothways.training.schedule import linear
+from bothways.training.scoring import score
+from bothways.training.settings import FinetuneSettings
+from bothways.training.state import CheckpointStore
+
+RESULT_NAME = "run.json"
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One cell of the grid.
+
+    Attributes:
+        name: of the run and of its folder.
+        learning_rate: the peak.
+        seed: of its head, order and dropout.
+        number, num_runs: which one of how many, from 1.
+        folder: for its metrics and checkpoints.
+    """
+
+    name: str
+    learning_rate: float
+    seed: int
+    number: int
+    num_runs: int
+    folder: Path
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What came of a run.
+
+    Attributes:
+        name: of the run.
+        learning_rate: the peak.
+        seed: of its head, order and dropout.
+        value: of the metric that the best weights were chosen by; None without held-out data.
+        best_step: step of the weights that were kept.
+        step: steps taken.
+        stopped_early: whether it ended before its last step.
+        metrics: on dev, at the best step.
+        seconds: of all its parts together.
+    """
+
+    name: str
+    learning_rate: float
+    seed: int
+    value: float | None
+    best_step: int
+    step: int
+    stopped_early: bool
+    metrics: Mapping[str, float]
+    seconds: float
+
+
+def grid(settings: FinetuneSettings) -> list[RunSpec]:
+    """The runs that the settings ask for; a single one has the output folder for itself."""
+    rates, seeds = settings.optim.learning_rate, range(settings.loop.seeds)
+    cells = [(rate, settings.common.seed + number) for rate in rates for number in seeds]
+    specs = []
+    for number, (rate, seed) in enumerate(cells, start=1):
+        name = f"lr-{rate:g}-seed-{seed}"
+        folder = settings.output / "runs" / name if len(cells) > 1 else settings.output
+        specs.append(RunSpec(name, rate, seed, number, len(cells), folder))
+    return specs
+
+
+class Runner:
+    """Trains the runs of one command.
+
+    Args:
+        settings: of the command.
+        data: encoded once for all runs.
+        base: the encoder to start from; copied for each run where there are several.
+        runtime: device and ranks.
+        metric: what the best weights are chosen by.
+        on_event: told what happens.
+    """
+
+    def __init__(
+        self,
+        settings: FinetuneSettings,
+        *,
+        data: TrainingData,
+        base: Parts,
+        runtime: Runtime,
+        metric: str,
+        on_event: OnEvent | None = None,
+    ) -> None:
+        self.settings, self.data, self.base = settings, data, base
+        self.runtime, self.metric, self.on_event = runtime, metric, on_event
+        self.direction = data.splits.task.metric_directions[metric]
+        self._fingerprint = data.train.fingerprint()
+        self._states_kept = False
+
+    def finished(self, spec: RunSpec) -> RunResult | None:
+        """The stored result of a run of a grid that is over already."""
+        path = spec.folder / RESULT_NAME
+        if spec.num_runs == 1 or not path.exists():
+            return None
+        return RunResult(**read_json_object(path))
+
+    def run(self, spec: RunSpec) -> tuple[RunResult, Parts]:
+        """Train one run, from its newest checkpoint where there is one.
+
+        Returns:
+            What came of it, and the encoder and head with the weights that are kept.
+        """
+        parts = self.start(spec)
+        objective = self._objective(parts)
+        store = self._store(spec)
+        settings, data = self.settings, self.data
+        feed = self._feed(spec)
+        plan = self._plan(spec, feed.num_steps)
+        recorder = Recorder(
+            spec.folder / "metrics.jsonl" if self.runtime.is_main else None,
+            on_event=self.on_event if self.runtime.is_main else None,
+            trackers=settings.track,
+            run=spec.name,
+        )
+        steps = store.steps()
+        at, epochs = (steps[-1] if steps else 0), settings.loop.epochs
+        recorder.event(RunStarted(spec.name, spec.number, spec.num_runs, at, plan.steps, epochs))
+        progress = train(
+            objective,
+            optimizer=adamw(
+                objective,
+                learning_rate=spec.learning_rate,
+                weight_decay=settings.optim.weight_decay,
+            ),
+            feed=feed,
+            plan=plan,
+            runtime=self.runtime,
+            recorder=recorder,
+            store=store,
+            evaluate=None if data.dev is None else lambda: self._score(objective, data.dev),
+        )
+        if data.dev is not None and progress.best_step != progress.step:
+            store.load_weights(objective, progress.best_step)
+        recorder.event(
+            RunFinished(spec.name, progress.step, progress.seconds, progress.stopped_early)
+        )
+        recorder.close()
+        self.runtime.wait()
+        result = RunResult(
+            name=spec.name,
+            learning_rate=spec.learning_rate,
+            seed=spec.seed,
+            value=progress.best,
+            best_step=progress.step if data.dev is None else progress.best_step,
+            step=progress.step,
+            stopped_early=progress.stopped_early,
+            metrics=progress.best_metrics,
+            seconds=progress.seconds,
+        )
+        if spec.num_runs > 1 and self.runtime.is_main:
+            write_json(spec.folder / RESULT_NAME, dataclasses.asdict(result))
+        return result, parts
+
+    def best_weights(self, spec: RunSpec, result: RunResult) -> Parts:
+        """The parts of an earlier run, with the weights that were kept."""
+        parts = self.start(spec)
+        self._store(spec).load_weights(self._objective(parts), result.best_step)
+        return parts
+
+    def better(self, result: RunResult, best: RunResult | None) -> bool:
+        """Whether a run is better on dev than the best one so far."""
+        if best is None or best.value is None or result.value is None:
+            return best is None or best.value is None
+        return (result.value - best.value) * self.direction > 0
+
+    def forget(self, spec: RunSpec, result: RunResult, *, all_weights: bool) -> None:
+        """Delete the checkpoints of a finished run of a grid, all or all but its best."""
+        if not self.runtime.is_main:
+            return
+        store = self._store(spec)
+        for step in store.steps():
+            if all_weights or step != result.best_step:
+                shutil.rmtree(store.path(step))
+
+    def start(self, spec: RunSpec) -> Parts:
+        """A new head on the encoder, as the run begins."""
+        settings, task = self.settings, self.data.splits.task
+        encoder = self.base.encoder
+        if spec.num_runs > 1:
+            encoder = copy.deepcopy(encoder)
+        parts = dataclasses.replace(
+            self.base, encoder=with_dropout(encoder, settings.network.dropout)
+        )
+        with seeded(spec.seed, device=self.runtime.device):
+            parts = adapt(
+                parts,
+                task.head(parts.config, task.labels),
+                labels=task.labels,
+                problem_type=task.state().get("problem_type"),
+            )
+        freeze(parts.encoder, settings.network.freeze)
+        # Dev is scored along the way, over the fast path for inference.
+        for module in (parts.encoder, parts.head):
+            assert module is not None
+            prepacked.install(module)
+        return parts
+
+    def _objective(self, parts: Parts) -> TaskObjective | HeadObjective:
+        """What is minimised; with a frozen encoder its states, computed at the first run."""
+        task, head = self.data.splits.task, parts.head
+        assert head is not None
+        if self.settings.network.freeze != "encoder":
+            return TaskObjective(parts.encoder, head, task)
+        if not self._states_kept:
+            for data in filter(None, (self.data.train, self.data.dev)):
+                data.keep(
+                    KeptStates(
+                        parts.encoder,
+                        head,
+                        data.encodings,
+                        batch_tokens=self.settings.common.batch_tokens,
+                    )
+                )
+            self._states_kept = True
+        return HeadObjective(head, task)
+
+    def _store(self, spec: RunSpec) -> CheckpointStore:
+        settings = self.settings.deciding() | {
+            "optim.learning_rate": spec.learning_rate,
+            "common.seed": spec.seed,
+            "training data": self._fingerprint,
+        }
+        return CheckpointStore(
+            spec.folder, settings=settings, keep=self.settings.loop.keep_checkpoints
+        )
+
+    def _feed(self, spec: RunSpec) -> ExampleFeed:
+        settings, data = self.settings, self.data.train
+
+        def plan(epoch: int) -> list[list[int]]:
+            return plan_batches(
+                data.lengths,
+                batch_size=settings.batch_size,
+                batch_tokens=settings.common.batch_tokens,
+                seed=spec.seed,
+                epoch=epoch,
+            )
+
+        return ExampleFeed(
+            data.batch,
+            plan,
+            epochs=settings.loop.epochs,
+            micro_batches=settings.loop.accumulate,
+            rank=self.runtime.rank,
+            num_ranks=self.runtime.num_ranks,
+        )
+
+    def _plan(self, spec: RunSpec, steps: int) -> LoopPlan:
+        loop, optim = self.settings.loop, self.settings.optim
+        return LoopPlan(
+            steps=steps,
+            schedule=linear(steps=steps, warmup=optim.warmup),
+            seed=spec.seed,
+            clip=optim.clip,
+            metric=self.metric,
+            direction=self.direction,
+            patience=loop.early_stop,
+            checkpoint_every=loop.checkpoint_every or 0,
+            log_every=loop.log_every,
+            resume_command=resume_command(self.settings.output),
+        )
+
+    def _score(
+        self, objective: TaskObjective | HeadObjective, data: EncodedExamples | None
+    ) -> dict[str, float]:
+        assert data is not None
+        return score(
+            objective, data, runtime=self.runtime, batch_tokens=self.settings.common.batch_tokens
+        )
+
+
+def resume_command(output: Path) -> str:
+    """What a user types to go on with a run."""
+    return f"bothways finetune --config {shlex.quote(str(output / 'recipe.toml'))} --resume"
+
+
+def with_dropout(encoder: Encoder, rates: Mapping[str, float]) -> Encoder:
+    """The same encoder over the same parameters, with other dropout rates.
+
+    Args:
+        encoder: its parameters are used, not copied.
+        rates: by their names in `DropoutConfig`; empty changes nothing.
+
+    Raises:
+        ConfigError: when a rate is not in [0, 1).
+    """
+    if not rates:
+        return encoder
+    dropout: DropoutConfig = dataclasses.replace(encoder.config.dropout, **rates)
+    with without_memory():
+        made = Encoder(dataclasses.replace(encoder.config, dropout=dropout))
+    made.load_state_dict(encoder.state_dict(keep_vars=True), assign=True)
+    return made.train(encoder.training)

@@ -1,0 +1,182 @@
+"""What fine-tuning leaves: the judged model, its card, report, recipe and metrics."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+from bothways.checkpoints.card import CardFacts
+from bothways.checkpoints.parts import Parts
+from bothways.checkpoints.save import save_parts
+from bothways.evaluation.evaluate import evaluate, versions
+from bothways.evaluation.findings import truncation_finding
+from bothways.evaluation.result import Finding, Report, Table
+from bothways.inference.model import Model
+from bothways.report.write import write_report
+from bothways.tasks.task import Task
+from bothways.training.examples import TrainingData, file_options
+from bothways.training.runs import RunResult, grid
+from bothways.training.settings import FinetuneSettings
+
+
+def judge_result(settings: FinetuneSettings, data: TrainingData, parts: Parts) -> Report:
+    """Score the finished model, once: on test, else on dev.
+
+    Without either the report says that nothing is known about the model's quality.
+    """
+    model = _model(parts, data)
+    splits, files = data.splits, settings.data
+    examples = splits.test if splits.test is not None else splits.dev
+    if examples is None:
+        nothing = Finding(
+            "baseline",
+            "not asked",
+            "No data was held out, so how good the model is remains unknown. Give --dev, "
+            "--dev-share or --test, or run `bothways evaluate` on labelled data.",
+        )
+        return Report(
+            task=splits.task.name,
+            model=str(settings.output),
+            data=str(files.train),
+            metrics={},
+            findings=(truncation_finding(data.ledger), nothing),
+            ledger=data.ledger,
+            versions=versions(),
+        )
+    name = files.test or files.dev or f"{files.dev_share:g} of {files.train}"
+    return evaluate(
+        model,
+        examples,
+        train=splits.train,
+        model_name=str(settings.output),
+        data_name=str(name),
+        seed=settings.common.seed,
+        max_length=data.policy.max_length,
+        policy=data.policy.keep,
+        batch_tokens=settings.common.batch_tokens,
+    )
+
+
+def _model(parts: Parts, data: TrainingData) -> Model:
+    settings = {**parts.settings, "task": data.splits.task.state()}
+    return Model(dataclasses.replace(parts, settings=settings))
+
+
+def save_result(
+    settings: FinetuneSettings,
+    data: TrainingData,
+    parts: Parts,
+    report: Report,
+    runs: Sequence[RunResult],
+) -> None:
+    """Write the model folder.
+
+    Args:
+        settings: of the command.
+        data: what was learned from.
+        parts: the weights that are kept, nothing random in them.
+        report: on held-out data.
+        runs: all of them; the best run's metrics.jsonl becomes the folder's.
+    """
+    folder, task = settings.output, data.splits.task
+    best = best_of(runs, task, settings)
+    stored = {
+        **parts.settings,
+        "task": task.state(),
+        "columns": dataclasses.asdict(task.columns),
+        "files": file_options(settings).state(),
+        "provenance": {
+            "base_model": settings.model,
+            "settings": settings.deciding(),
+            "runs": [dataclasses.asdict(run) for run in runs],
+            "best": best.name,
+            "examples": {
+                "train": len(data.splits.train),
+                "dev": len(data.splits.dev or ()),
+                "test": len(data.splits.test or ()),
+            },
+            "ledger": data.ledger.as_dict(),
+            "versions": versions(),
+        },
+    }
+    if len(runs) > 1:
+        report = dataclasses.replace(report, tables=(*report.tables, runs_table(runs, best)))
+    save_parts(
+        dataclasses.replace(parts, settings=stored),
+        folder,
+        overwrite=True,
+        card=card(settings, data, report, best),
+    )
+    (spec,) = (spec for spec in grid(settings) if spec.name == best.name)
+    if spec.folder != folder:
+        shutil.copyfile(spec.folder / "metrics.jsonl", folder / "metrics.jsonl")
+    write_report(report, folder)
+
+
+def best_of(runs: Sequence[RunResult], task: Task[Any], settings: FinetuneSettings) -> RunResult:
+    """The first of the runs with the best value on dev."""
+    direction = task.metric_directions[settings.loop.metric or task.main_metric]
+    return max(runs, key=lambda run: float("-inf") if run.value is None else run.value * direction)
+
+
+def runs_table(runs: Sequence[RunResult], best: RunResult) -> Table:
+    """All runs of a grid side by side."""
+    metrics = list(dict.fromkeys(name for run in runs for name in run.metrics))
+    rows = tuple(
+        (
+            f"{run.name} (kept)" if run is best else run.name,
+            run.learning_rate,
+            run.seed,
+            run.best_step,
+            *(run.metrics.get(metric) for metric in metrics),
+            round(run.seconds, 1),
+        )
+        for run in runs
+    )
+    columns = ("run", "learning rate", "seed", "best step", *metrics, "seconds")
+    return Table("runs", "All runs, scored on dev", columns, rows)
+
+
+def card(
+    settings: FinetuneSettings, data: TrainingData, report: Report, best: RunResult
+) -> CardFacts:
+    """The facts of the model card."""
+    files, splits = settings.data, data.splits
+    lines = [f"Trained on {len(splits.train):,} examples of `{files.train.name}`."]
+    if splits.dev is not None:
+        place = f"`{files.dev.name}`" if files.dev else f"{files.dev_share:g} of the training file"
+        lines.append(f"Weights chosen on {len(splits.dev):,} examples ({place}).")
+    if splits.test is not None and files.test is not None:
+        lines.append(f"Judged once on {len(splits.test):,} examples of `{files.test.name}`.")
+    counts = getattr(splits.task, "label_counts", {})
+    if counts:
+        listed = ", ".join(f"{label} {count:,}" for label, count in counts.items())
+        lines.append(f"Training examples of each label: {listed}.")
+    scores: dict[str, dict[str, str]] = {}
+    if best.metrics:
+        scores["dev"] = {name: f"{value:.3f}" for name, value in best.metrics.items()}
+    if report.metrics:
+        split = "test" if splits.test is not None else "dev"
+        scores[split] = {name: str(metric) for name, metric in report.metrics.items()}
+    limits = ["Learned from the data above; on other kinds of text it is untested."]
+    if splits.test is None and splits.dev is not None:
+        limits.append("The scores are of the data that the weights were chosen on: a bit too good.")
+    if splits.test is None and splits.dev is None:
+        limits.append("Nothing was held out, so how good it is remains unknown.")
+    return CardFacts(
+        title=settings.output.resolve().name,
+        base_model=settings.model,
+        task=splits.task.name,
+        labels=splits.task.labels,
+        data=tuple(lines),
+        scores=scores,
+        ledger=data.ledger,
+        limits=tuple(limits),
+        use=(
+            "import bothways",
+            f"model = bothways.load({str(settings.output)!r})",
+            'print(model.predict(["A text."]))',
+        ),
+    )

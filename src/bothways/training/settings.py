@@ -1,0 +1,280 @@
+"""The settings of fine-tuning: one dataclass, whose tables are those of a recipe.
+
+Every field is a flag of the same name with dashes and a key of recipe.toml; its text below is the
+help. What can be told to be wrong without reading a file is refused here, all at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from bothways.config import CommonSettings, to_toml
+from bothways.errors import UsageError
+
+# A run may be resumed with other values of these: they change no number of the training.
+MAY_DIFFER = frozenset(
+    {
+        "output",
+        "resume",
+        "overwrite",
+        "track",
+        "loop.checkpoint_every",
+        "loop.log_every",
+        "loop.keep_checkpoints",
+        "common.threads",
+    }
+)
+DEFAULT_BATCH_SIZE = 32
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """What is learned from and judged on.
+
+    Attributes:
+        train: labelled file to learn from.
+        dev: labelled file that chooses the best weights.
+        dev_share: share of the training file to hold out instead, such as 0.1.
+        test: labelled file that is judged once, at the end.
+        text: column of the text; a name, or a number from 1 where there is no header.
+        text_pair: column of the second text of a pair.
+        label: column of the label.
+        group: column whose equal values never stand on both sides of --dev-share.
+        stratify: give every label the same share on both sides of --dev-share.
+    """
+
+    train: Path
+    dev: Path | None = None
+    dev_share: float | None = None
+    test: Path | None = None
+    text: str | None = None
+    text_pair: str | None = None
+    label: str | None = None
+    group: str | None = None
+    stratify: bool = False
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """What is changed about the encoder, and the new head.
+
+    Attributes:
+        pooling: what the head reads; auto is the pooler where there is one, else the first token.
+        freeze: what does not learn: embeddings, a number of layers from the bottom (and the
+            embeddings), or encoder, where only the head learns.
+        hidden_dropout: dropout of embeddings and sub-layers; unset: the checkpoint's.
+        attention_dropout: dropout of attention weights; unset: the checkpoint's.
+        classifier_dropout: dropout before the head; unset: the checkpoint's.
+    """
+
+    pooling: Literal["auto", "pooler", "cls", "mean"] = "auto"
+    freeze: str | None = None
+    hidden_dropout: float | None = None
+    attention_dropout: float | None = None
+    classifier_dropout: float | None = None
+
+    @property
+    def dropout(self) -> dict[str, float]:
+        """The rates that are given, by their names in `DropoutConfig`."""
+        rates = {
+            "hidden": self.hidden_dropout,
+            "attention": self.attention_dropout,
+            "classifier": self.classifier_dropout,
+        }
+        return {name: rate for name, rate in rates.items() if rate is not None}
+
+
+@dataclass(frozen=True)
+class OptimSettings:
+    """The optimizer, AdamW, and its learning rate.
+
+    Attributes:
+        learning_rate: the peak; several, as in 2e-5,3e-5,5e-5, are all tried, best on dev.
+        weight_decay: of matrices and tables; biases and norms do not decay.
+        clip: largest norm of all gradients together; 0 for no limit.
+        warmup: share of the steps over which the rate rises; then it falls to 0 in a line.
+    """
+
+    learning_rate: tuple[float, ...] = (5e-5,)
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    warmup: float = 0.06
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """How long, how much at once, and what is kept.
+
+    Attributes:
+        epochs: passes over the training data.
+        batch_size: examples a step; default 32, unless --batch-tokens is given.
+        accumulate: parts in which a step is computed, to save memory; the result is the same.
+        seeds: runs with this many seeds, counted up from --seed; the best on dev is kept.
+        metric: what the best weights are chosen by; default the task's own.
+        early_stop: epochs without improvement on dev after which a run ends; 0 for never.
+        checkpoint_every: steps between checkpoints; unset: one every 5 minutes.
+        keep_checkpoints: newest checkpoints that stay, besides the best one.
+        log_every: steps between lines of metrics.jsonl.
+    """
+
+    epochs: int = 3
+    batch_size: int | None = None
+    accumulate: int = 1
+    seeds: int = 1
+    metric: str | None = None
+    early_stop: int = 0
+    checkpoint_every: int | None = None
+    keep_checkpoints: int = 2
+    log_every: int = 10
+
+
+@dataclass(frozen=True)
+class FinetuneSettings:
+    """Fine-tune an encoder on labelled data.
+
+    Attributes:
+        model: folder or hub name of the encoder.
+        output: folder that the model is written into.
+        data: what is learned from and judged on.
+        task: what the model shall do.
+        resume: go on from the last checkpoint in the output folder.
+        overwrite: replace what is in the output folder.
+        track: also send the figures to trackers: tensorboard, wandb, trackio, mlflow.
+        network: the encoder's dropout and frozen parts, and the head.
+        optim: the optimizer.
+        loop: how long, how much at once, what is kept.
+        common: seed, device, lengths, file formats.
+
+    Example:
+        >>> settings = FinetuneSettings("path/to/bert", Path("out"), DataSettings(Path("a.csv")))
+        >>> settings.loop.epochs
+        3
+    """
+
+    model: str
+    output: Path
+    data: DataSettings
+    task: str = "classify"
+    resume: bool = False
+    overwrite: bool = False
+    track: tuple[str, ...] = ()
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    optim: OptimSettings = field(default_factory=OptimSettings)
+    loop: LoopSettings = field(default_factory=LoopSettings)
+    common: CommonSettings = field(default_factory=CommonSettings)
+
+    @property
+    def has_dev(self) -> bool:
+        """Whether anything is held out to choose by."""
+        return self.data.dev is not None or self.data.dev_share is not None
+
+    @property
+    def num_runs(self) -> int:
+        """Learning rates times seeds."""
+        return len(self.optim.learning_rate) * self.loop.seeds
+
+    @property
+    def batch_size(self) -> int | None:
+        """Examples a step; None where steps are planned by tokens."""
+        if self.common.batch_tokens is not None:
+            return None
+        return self.loop.batch_size or DEFAULT_BATCH_SIZE
+
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is read.
+
+        Raises:
+            UsageError: with every problem.
+        """
+        problems = [*self._wrong_numbers(), *self._wrong_combinations()]
+        if problems:
+            raise UsageError("; ".join(problems))
+
+    def _wrong_numbers(self) -> list[str]:
+        """Numbers out of range."""
+        loop, optim, share = self.loop, self.optim, self.data.dev_share
+        at_least_one = {
+            "--epochs": loop.epochs,
+            "--batch-size": self.batch_size,
+            "--batch-tokens": self.common.batch_tokens,
+            "--accumulate": loop.accumulate,
+            "--seeds": loop.seeds,
+            "--checkpoint-every": loop.checkpoint_every,
+            "--keep-checkpoints": loop.keep_checkpoints,
+            "--log-every": loop.log_every,
+        }
+        not_negative = {
+            "--early-stop": loop.early_stop,
+            "--weight-decay": optim.weight_decay,
+            "--clip": optim.clip,
+        }
+        problems = [
+            f"{flag} is {value}; expected at least 1"
+            for flag, value in at_least_one.items()
+            if value is not None and value < 1
+        ]
+        problems += [
+            f"{flag} is {value}; expected 0 or more"
+            for flag, value in not_negative.items()
+            if value < 0
+        ]
+        problems += [
+            f"--learning-rate is {rate}; expected a number above 0"
+            for rate in optim.learning_rate
+            if not 0.0 < rate < float("inf")
+        ]
+        if not optim.learning_rate:
+            problems.append("--learning-rate is empty; give at least one")
+        if share is not None and not 0.0 < share < 1.0:
+            problems.append(f"--dev-share is {share}; expected a share between 0 and 1")
+        if not 0.0 <= optim.warmup < 1.0:
+            problems.append(f"--warmup is {optim.warmup}; expected a share from 0 up to below 1")
+        return problems
+
+    def _wrong_combinations(self) -> list[str]:
+        """Settings that exclude or need each other."""
+        data, loop = self.data, self.loop
+        problems = []
+        if data.dev is not None and data.dev_share is not None:
+            problems.append("give --dev or --dev-share, not both")
+        if data.dev_share is None and (data.stratify or data.group is not None):
+            problems.append("--stratify and --group say how --dev-share cuts; give it too")
+        if self.common.batch_tokens is not None and loop.batch_size is not None:
+            problems.append("give --batch-size (examples) or --batch-tokens, not both")
+        if self.resume and self.overwrite:
+            problems.append("give --resume or --overwrite, not both")
+        if not self.has_dev:
+            needing = {
+                "--early-stop": loop.early_stop > 0,
+                "--metric": loop.metric is not None,
+                "several learning rates or seeds": self.num_runs > 1,
+            }
+            problems += [
+                f"{name} needs something to choose by: give --dev or --dev-share"
+                for name, wanted in needing.items()
+                if wanted
+            ]
+        return problems
+
+    def recipe(self) -> str:
+        """These settings as a recipe, without what is said anew each time."""
+        return to_toml(dataclasses.replace(self, resume=False, overwrite=False))
+
+    def deciding(self) -> dict[str, Any]:
+        """What decides the numbers of a run, as flat JSON values by key path."""
+        flat = dict(_flat(dataclasses.asdict(self)))
+        values: dict[str, Any] = json.loads(json.dumps(flat, default=str))
+        return {key: value for key, value in values.items() if key not in MAY_DIFFER}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        inner = _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else None
+        pairs += [(prefix + key, value)] if inner is None else inner
+    return pairs

@@ -1,0 +1,77 @@
+"""What was made here from axes alone, transformers loads, under each head that a family publishes.
+
+The configuration is then written without a file to start from, and the head is new.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from bothways.checkpoints.load import load_parts
+from bothways.checkpoints.parts import Parts, adapt, new_head, new_parts
+from bothways.checkpoints.save import save_parts
+from bothways.families.registry import FAMILIES
+from bothways.families.spec import HeadKind
+from bothways.model.encoder import Encoder
+from tests.parity.families import NUM_LABELS, ROWS, SPREAD, Pair, Row
+from tests.parity.test_parity import close, run
+
+
+def _cases() -> Iterator[tuple[Row, HeadKind]]:
+    """Every kind of head on the first row of a family; on its other rows a classifier will do."""
+    seen: set[str] = set()
+    for row in ROWS:
+        heads = FAMILIES[row.model_type].heads.values()
+        kinds = dict.fromkeys(head.kind for head in heads if head.published)
+        yield from (
+            (row, kind) for kind in kinds if row.model_type not in seen or kind == "sequence"
+        )
+        seen.add(row.model_type)
+
+
+def made_here(row: Row) -> Parts:
+    """A random encoder of a row's shape, which comes from no file."""
+    family = FAMILIES[row.model_type]
+    raw = transformers.AutoConfig.for_model(row.model_type, **row.keys).to_dict()
+    config = dataclasses.replace(family.read_config(raw), initializer_range=SPREAD)
+    encoder = Encoder(config)
+    parts = new_parts(config, encoder=encoder)
+    return dataclasses.replace(parts, family=family, architecture=family.bare)
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [pytest.param(row, kind, id=f"{row.model_type}-{row.name}-{kind}") for row, kind in _cases()],
+)
+def test_a_new_head_is_saved_as_the_class_that_has_it(
+    row: Row, kind: HeadKind, tmp_path: Path
+) -> None:
+    parts = made_here(row)
+    head_spec = parts.family.heads[parts.family.head_of_kind(kind) or ""]
+    count = NUM_LABELS if head_spec.num_outputs is None else head_spec.num_outputs
+    labels = [f"label {index}" for index in range(count)] if kind in ("sequence", "token") else []
+    parts = adapt(parts, new_head(parts, kind, count), kind=kind, labels=labels)
+    assert not parts.head_trained
+    assert parts.in_transformers() == f"in transformers: {parts.architecture}, same numbers"
+    save_parts(parts.trained(), tmp_path)
+    theirs, info = getattr(transformers, parts.architecture).from_pretrained(
+        tmp_path, output_loading_info=True, attn_implementation="eager"
+    )
+    assert not info["missing_keys"]
+    assert not info["mismatched_keys"]
+    assert all(".pooler." in name for name in info["unexpected_keys"])
+    with torch.no_grad():
+        both = run(Pair(theirs.eval(), parts, kind), weights=False)
+        assert both.logits
+        for reference, mine in both.logits:
+            close(mine, reference)
+    again = load_parts(tmp_path)
+    assert (again.architecture, again.config) == (parts.architecture, parts.config)
+    assert list(again.labels) == labels
+    assert theirs.config.num_labels == (count if labels else 2)

@@ -22,6 +22,7 @@ from bothways.checkpoints.save import save_parts
 from bothways.errors import TaskError, UntrainedHeadError, UsageError
 from bothways.inference import prepacked
 from bothways.inference.filling import fill_masks
+from bothways.inference.inputs import Text, task_of, text_columns
 from bothways.inference.invariance import is_bit_invariant, last_states
 from bothways.inference.logits import head_logits
 from bothways.inference.predictor import CHUNK_TEXTS, chunks, run
@@ -29,17 +30,12 @@ from bothways.inference.results import Embeddings, FillCandidate, Results, Token
 from bothways.model.encoder import Encoder, EncoderOutput
 from bothways.model.layout import Batch
 from bothways.model.sentence import Pool, SentenceVector
-from bothways.tasks.registry import task_from_state
 from bothways.tasks.task import Task
-from bothways.tasks.texts import texts_of
 from bothways.tokenization.encoding import Ledger, Policy
 from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
-
-Pair = tuple[str, str]
-Text = str | Pair
 
 
 class Model:
@@ -66,9 +62,7 @@ class Model:
         self.encoder: Encoder = parts.encoder
         self.head: nn.Module | None = parts.head
         self.report: LoadReport = parts.report
-        self.task: Task[Any] | None = (
-            task_from_state(parts.settings["task"]) if "task" in parts.settings else None
-        )
+        self.task: Task[Any] | None = task_of(parts)
         self.sentence = parts.sentence or SentenceVector(Pool(["mean"]))
         for module in (self.encoder, self.head, self.sentence):
             if module is not None:
@@ -175,7 +169,7 @@ class Model:
             return vectors.float()
 
         for chunk in chunks(texts, CHUNK_TEXTS):
-            firsts, seconds = _columns(chunk, before)
+            firsts, seconds = text_columns(chunk, before)
             ids, type_ids, ledger = self.tokenizer.encode_ids(
                 firsts, seconds, policy=policy or self.policy()
             )
@@ -212,7 +206,7 @@ class Model:
         arrays: list[NDArray[np.float32]] = []
         ledger = Ledger()
         for chunk in chunks(texts, CHUNK_TEXTS):
-            firsts, seconds = _columns(chunk, "")
+            firsts, seconds = text_columns(chunk, "")
             ids, type_ids, part = self.tokenizer.encode_ids(
                 firsts, seconds, policy=self.policy(max_length, policy)
             )
@@ -393,24 +387,9 @@ def load(
     Args:
         source: a folder in the Hugging Face layout, or a name such as "org/model".
         device: None for the CPU.
-        dtype: None for the files' own.
+        dtype: of the weights; None for float32.
 
     Raises:
         CheckpointError: with every problem of the folder at once.
     """
     return Model(load_parts(source, device=device, dtype=dtype))
-
-
-def _columns(chunk: Sequence[Text], prompt: str) -> tuple[list[str], list[str] | None]:
-    """Texts with the prompt before them, and second texts where there are pairs.
-
-    Raises:
-        UsageError: when texts and pairs are mixed, or something is neither.
-    """
-    given = texts_of(chunk)
-    seconds = [second for _, second in given if second is not None]
-    if seconds and len(seconds) < len(given):
-        raise UsageError(
-            f"{len(seconds)} of {len(given)} inputs are pairs of texts; give all of one kind"
-        )
-    return [prompt + first for first, _ in given], seconds or None

@@ -1,0 +1,50 @@
+"""What a model takes: the task that its folder names, and texts as columns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from bothways.checkpoints.parts import Parts
+from bothways.errors import UsageError
+from bothways.model.heads import ClassificationHead
+from bothways.tasks.registry import task_from_state
+from bothways.tasks.task import Task
+from bothways.tasks.texts import texts_of
+
+logger = logging.getLogger(__name__)
+
+Pair = tuple[str, str]
+Text = str | Pair
+
+
+def task_of(parts: Parts) -> Task[Any] | None:
+    """The task that the folder names; a published classifier says it with its labels alone."""
+    if "task" in parts.settings:
+        return task_from_state(parts.settings["task"])
+    single = parts.problem_type in (None, "single_label_classification")
+    if not (isinstance(parts.head, ClassificationHead) and single and len(parts.labels) > 1):
+        return None
+    if parts.problem_type is None:
+        logger.warning(
+            "config.json does not say the problem_type; the %d labels are read as excluding each "
+            "other (softmax)",
+            len(parts.labels),
+        )
+    return task_from_state({"name": "classify", "labels": parts.labels})
+
+
+def text_columns(chunk: Sequence[Text], prompt: str) -> tuple[list[str], list[str] | None]:
+    """Texts with the prompt before them, and second texts where there are pairs.
+
+    Raises:
+        UsageError: when texts and pairs are mixed, or something is neither.
+    """
+    given = texts_of(chunk)
+    seconds = [second for _, second in given if second is not None]
+    if seconds and len(seconds) < len(given):
+        raise UsageError(
+            f"{len(seconds)} of {len(given)} inputs are pairs of texts; give all of one kind"
+        )
+    return [prompt + first for first, _ in given], seconds or None

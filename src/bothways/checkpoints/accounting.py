@@ -119,7 +119,7 @@ class Account:
         surplus = tuple(
             name
             for plain, name in names.file_name.items()
-            if name not in taken and table.covers(plain)
+            if name not in taken and table.covers(plain) and table.why_ignored(plain) is None
         )
         if surplus:
             self.problems.append(

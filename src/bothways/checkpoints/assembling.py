@@ -139,7 +139,7 @@ class Assembler:
         )
 
     def _find_head_spec(self) -> HeadSpec | None:
-        spec = self.family.heads.get(self.architecture)
+        spec = self.family.head(self.architecture, self.raw)
         if spec is None and self.architecture != self.family.bare:
             known = [self.family.bare, *self.family.heads]
             self.warnings.append(

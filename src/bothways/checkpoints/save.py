@@ -72,7 +72,7 @@ def save_parts(
             "it to be overwritten"
         )
     name = parts.published_head()
-    spec = parts.family.heads[name] if name is not None else None
+    spec = None if name is None else parts.family.head(name, parts.raw)
     settings = dict(parts.settings)
     settings.update(_head_settings(parts, spec))
     with Staged(folder) as files:

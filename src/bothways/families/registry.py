@@ -8,6 +8,8 @@ from typing import Any
 from bothways.errors import UnsupportedModelError, nearest
 from bothways.families.albert import ALBERT
 from bothways.families.bert import BERT
+from bothways.families.deberta import DEBERTA
+from bothways.families.deberta_v2 import DEBERTA_V2
 from bothways.families.distilbert import DISTILBERT
 from bothways.families.electra import ELECTRA
 from bothways.families.own import OWN
@@ -26,6 +28,8 @@ FAMILIES: dict[str, FamilySpec] = {
         DISTILBERT,
         ALBERT,
         ELECTRA,
+        DEBERTA,
+        DEBERTA_V2,
         OWN,
     )
 }

@@ -32,7 +32,7 @@ HeadKind = Literal[
 
 @dataclass(frozen=True)
 class HeadSpec:
-    """A head that has a class in transformers.
+    """A published head, under the name of its class.
 
     Attributes:
         kind: what its logits mean.
@@ -41,6 +41,9 @@ class HeadSpec:
             of outputs.
         num_outputs: where the class fixes it; None where the labels decide.
         keys: keys of config.json that say how a given head is made, where there are any.
+        layouts: names that the keys of config.json choose instead of `names`; None for no others.
+        published: whether transformers has the class. A head of another class is read from
+            checkpoints that hold it, and saved beside the encoder like any head without a class.
     """
 
     kind: HeadKind
@@ -48,6 +51,8 @@ class HeadSpec:
     build: Callable[[EncoderConfig, ConfigKeys, int], nn.Module]
     num_outputs: int | None = None
     keys: Callable[[nn.Module], dict[str, Any]] = lambda _: {}
+    layouts: Callable[[ConfigKeys], NameTable | None] = lambda _: None
+    published: bool = True
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class FamilySpec:
         tokenizer: of the family.
         description: one paragraph: where it comes from and when to prefer it.
         changes: what it changes against BERT, in one sentence.
+        unread: keys that its configurations carry and its published class does not read, so that
+            no value of theirs is a reason to refuse.
     """
 
     model_type: str
@@ -102,6 +109,7 @@ class FamilySpec:
     tokenizer: TokenizerRecipe | None = None
     description: str = ""
     changes: str = ""
+    unread: frozenset[str] = frozenset()
 
     def read_config(self, raw: Mapping[str, Any], place: str = "config.json") -> EncoderConfig:
         """The encoder that a config.json describes.
@@ -114,7 +122,7 @@ class FamilySpec:
             UnsupportedModelError: with every reason why it is not supported.
             ConfigError: for keys that are absent or have impossible values.
         """
-        reasons = refusals(raw)
+        reasons = refusals({key: raw[key] for key in raw if key not in self.unread})
         if reasons:
             raise UnsupportedModelError(
                 f"{place} asks for what is not supported:\n  " + "\n  ".join(reasons)
@@ -147,6 +155,17 @@ class FamilySpec:
         if config.pooler and not read.pooler:
             return False
         return dataclasses.replace(read, pooler=config.pooler) == config
+
+    def head(self, name: str, raw: Mapping[str, Any]) -> HeadSpec | None:
+        """The head of a class, with the names that these keys ask for; None where there is none.
+
+        Args:
+            name: of the class.
+            raw: keys of config.json.
+        """
+        spec = self.heads.get(name)
+        names = None if spec is None else spec.layouts(ConfigKeys(raw))
+        return spec if spec is None or names is None else dataclasses.replace(spec, names=names)
 
     def head_of_kind(self, kind: HeadKind) -> str | None:
         """The class that new heads of a kind are saved as; None where there is none."""

@@ -175,7 +175,7 @@ class RelativeConfig:
 
     def __post_init__(self) -> None:
         _check_least("relative", 1, max_distance=self.max_distance)
-        _check_least("relative", 0, buckets=self.buckets)
+        _check_least("relative", 2 if self.buckets else 0, buckets=self.buckets)
         _check_choice("relative.terms", RelativeTerm, *self.terms)
 
 

@@ -14,8 +14,6 @@ Dimension letters: n sequences, h heads, L length, W = 2L - 1 distances, d head 
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -30,12 +28,13 @@ def bucket(distance: Tensor, buckets: int, max_distance: int) -> Tensor:
     """Distances as buckets: exact up to half the buckets, then on a log scale, sign kept.
 
     Source: He et al. 2021, the published code of version 2. Computed in float32 as published,
-    since a last bit decides which bucket a border falls into.
+    both logarithms, since a last bit decides which bucket a border falls into.
     """
     middle = buckets // 2
+    farthest = torch.full((), (max_distance - 1) / middle, device=distance.device)
     near = distance.abs() < middle
     size = torch.where(near, torch.full_like(distance, middle - 1), distance.abs())
-    ratio = torch.log(size / middle) / math.log((max_distance - 1) / middle)
+    ratio = torch.log(size / middle) / torch.log(farthest)
     far = torch.ceil(ratio * (middle - 1)) + middle
     return torch.where(size <= middle, distance, (far * distance.sign()).long())
 

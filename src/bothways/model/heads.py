@@ -25,10 +25,12 @@ from bothways.model.layout import Batch
 Pooling = Literal["pooler", "cls", "mean"]
 # What a row of a head's logits belongs to.
 Unit = Literal["sequence", "token"]
+# Which have a bias: the dense layer before the output, and the norm after that layer.
+HeadBias = Literal["all", "dense", "norm", "none"]
 
 
 class ClassificationHead(nn.Module):
-    """Logits a sequence: pool, optionally dense and activation, dropout, linear.
+    """Logits a sequence: pool, optionally dense, activation and norm, dropout, linear.
 
     Args:
         hidden_size: width of the encoder.
@@ -37,6 +39,8 @@ class ClassificationHead(nn.Module):
         dropout: rate before each linear layer.
         dense: activation of a dense layer before the output; None for no such layer.
         dense_dropout: rate before that dense layer; None: as `dropout`.
+        norm: eps of a norm after that dense layer; None for no norm.
+        bias: which of that dense layer and its norm have one.
     """
 
     unit: ClassVar[Unit] = "sequence"
@@ -50,6 +54,8 @@ class ClassificationHead(nn.Module):
         dropout: float = 0.1,
         dense: Activation | None = None,
         dense_dropout: float | None = None,
+        norm: float | None = None,
+        bias: HeadBias = "all",
     ) -> None:
         super().__init__()
         self.settings = {
@@ -59,10 +65,13 @@ class ClassificationHead(nn.Module):
             "dropout": dropout,
             "dense": dense,
             "dense_dropout": dense_dropout,
+            "norm": norm,
+            "bias": bias,
         }
         self.pooling = pooling
         self.activation = dense
-        self.dense = nn.Linear(hidden_size, hidden_size) if dense is not None else None
+        self.dense = None if dense is None else _dense(hidden_size, hidden_size, bias)
+        self.norm = None if norm is None or dense is None else _norm(hidden_size, norm, bias)
         self.dense_dropout = Dropout(dropout if dense_dropout is None else dense_dropout)
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(hidden_size, num_labels)
@@ -72,6 +81,8 @@ class ClassificationHead(nn.Module):
         pooled = self.pool(output, batch)
         if self.dense is not None and self.activation is not None:
             pooled = ACTIVATIONS[self.activation](self.dense(self.dense_dropout(pooled)))
+        if self.norm is not None:
+            pooled = self.norm(pooled)
         logits: Tensor = self.output(self.dropout(pooled))
         return logits
 
@@ -91,7 +102,7 @@ class ClassificationHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """Logits a token: optionally dense and activation, dropout, linear.
+    """Logits a token: optionally dense, activation and norm, dropout, linear.
 
     With two outputs they are the start and end scores of an answer; with one, whether a token
     was replaced.
@@ -101,6 +112,8 @@ class TokenHead(nn.Module):
         num_labels: width of the logits.
         dropout: rate before the output layer.
         dense: activation of a dense layer before the output; None for no such layer.
+        norm: eps of a norm after that dense layer; None for no norm.
+        bias: which of that dense layer and its norm have one.
     """
 
     unit: ClassVar[Unit] = "token"
@@ -112,6 +125,8 @@ class TokenHead(nn.Module):
         *,
         dropout: float = 0.1,
         dense: Activation | None = None,
+        norm: float | None = None,
+        bias: HeadBias = "all",
     ) -> None:
         super().__init__()
         self.settings = {
@@ -119,9 +134,12 @@ class TokenHead(nn.Module):
             "num_labels": num_labels,
             "dropout": dropout,
             "dense": dense,
+            "norm": norm,
+            "bias": bias,
         }
         self.activation = dense
-        self.dense = nn.Linear(hidden_size, hidden_size) if dense is not None else None
+        self.dense = None if dense is None else _dense(hidden_size, hidden_size, bias)
+        self.norm = None if norm is None or dense is None else _norm(hidden_size, norm, bias)
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(hidden_size, num_labels)
 
@@ -131,7 +149,53 @@ class TokenHead(nn.Module):
         states = output.last_hidden
         if self.dense is not None and self.activation is not None:
             states = ACTIVATIONS[self.activation](self.dense(states))
+        if self.norm is not None:
+            states = self.norm(states)
         logits: Tensor = self.output(self.dropout(states))
+        return logits
+
+
+class ReplacedTokenHead(nn.Module):
+    """Whether each token was replaced, seen beside the text's first state.
+
+    output(activation(dense(norm(state + first)))), as in the code published with He et al. 2023.
+    The head of Clark et al. 2020, which has neither sum nor norm, is a `TokenHead`.
+
+    Args:
+        hidden_size: width of the encoder.
+        num_labels: width of the logits.
+        activation: after the dense layer.
+        eps: of the norm.
+    """
+
+    unit: ClassVar[Unit] = "token"
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_labels: int = 1,
+        *,
+        activation: Activation = "gelu",
+        eps: float = 1e-7,
+    ) -> None:
+        super().__init__()
+        self.settings = {
+            "hidden_size": hidden_size,
+            "num_labels": num_labels,
+            "activation": activation,
+            "eps": eps,
+        }
+        self.activation = activation
+        self.norm = nn.LayerNorm(hidden_size, eps=eps)
+        self.dense = nn.Linear(hidden_size, hidden_size)
+        self.output = nn.Linear(hidden_size, num_labels)
+
+    def forward(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "T labels"]:
+        """Logits of every token, (tokens, labels)."""
+        states, layout = output.last_hidden, batch.layout
+        first = layout.first(states).index_select(0, layout.sequence_of_token)
+        inner = ACTIVATIONS[self.activation](self.dense(self.norm(first + states)))
+        logits: Tensor = self.output(inner)
         return logits
 
 
@@ -147,6 +211,7 @@ class MaskedLMHead(nn.Module):
         num_relations: width of a second output, over the pooler's vector, that says how the two
             texts of a pair go together (next sentence, sentence order); 0 for none.
         dropout: rate before that second output.
+        bias: which of the dense layer and the norm have one.
     """
 
     unit: ClassVar[Unit] = "token"
@@ -161,6 +226,7 @@ class MaskedLMHead(nn.Module):
         eps: float = 1e-12,
         num_relations: int = 0,
         dropout: float = 0.0,
+        bias: HeadBias = "all",
     ) -> None:
         super().__init__()
         self.settings = {
@@ -171,10 +237,11 @@ class MaskedLMHead(nn.Module):
             "eps": eps,
             "num_relations": num_relations,
             "dropout": dropout,
+            "bias": bias,
         }
         self.activation = activation
-        self.dense = nn.Linear(hidden_size, size)
-        self.norm = nn.LayerNorm(size, eps=eps)
+        self.dense = _dense(hidden_size, size, bias)
+        self.norm = _norm(size, eps, bias)
         self.output = nn.Linear(size, vocab_size)
         self.relation = (
             ClassificationHead(hidden_size, num_relations, dropout=dropout)
@@ -198,9 +265,18 @@ class MaskedLMHead(nn.Module):
         return logits
 
 
+def _dense(width: int, size: int, bias: HeadBias) -> nn.Linear:
+    return nn.Linear(width, size, bias=bias in ("all", "dense"))
+
+
+def _norm(size: int, eps: float, bias: HeadBias) -> nn.LayerNorm:
+    return nn.LayerNorm(size, eps=eps, bias=bias in ("all", "norm"))
+
+
 HEADS: dict[str, type[nn.Module]] = {
     "classification": ClassificationHead,
     "token": TokenHead,
+    "replaced": ReplacedTokenHead,
     "masked_lm": MaskedLMHead,
 }
 
@@ -212,8 +288,8 @@ def describe_head(head: nn.Module) -> dict[str, Any]:
         ConfigError: when the head is of no kind listed in `HEADS`.
 
     Example:
-        >>> describe_head(TokenHead(8, 2, dropout=0.0))
-        {'kind': 'token', 'hidden_size': 8, 'num_labels': 2, 'dropout': 0.0, 'dense': None}
+        >>> describe_head(ReplacedTokenHead(8))
+        {'kind': 'replaced', 'hidden_size': 8, 'num_labels': 1, 'activation': 'gelu', 'eps': 1e-07}
     """
     for kind, made_by in HEADS.items():
         if type(head) is made_by:

@@ -101,6 +101,25 @@ def _table() -> dict[str, EncoderConfig]:
             vocab_size=29, hidden_size=16, num_heads=4, num_layers=2, max_positions=17
         ),
         "modern": _modern(),
+        "roberta": change(
+            base,
+            embeddings__position_start=2,
+            embeddings__pad_id=1,
+            embeddings__num_types=1,
+            norm__eps=1e-5,
+        ),
+        "distilbert": change(
+            base, embeddings__num_types=0, pooler=False, dropout__attention_output=0.0
+        ),
+        "albert": change(
+            base,
+            num_layers=4,
+            num_layer_groups=1,
+            embeddings__size=10,
+            feedforward__activation="gelu_tanh",
+            dropout=DropoutConfig(hidden=0.0, attention=0.0),
+        ),
+        "electra": change(base, embeddings__size=16, pooler=False),
         "pre-norm": change(base, norm__placement="pre"),
         "final-norm": change(base, norm__final=True),
         "norm-without-bias": change(base, norm__bias=False),

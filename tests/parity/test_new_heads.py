@@ -14,11 +14,12 @@ import torch
 import transformers
 
 from bothways.checkpoints.load import load_parts
-from bothways.checkpoints.parts import Parts, adapt, new_head, new_parts
+from bothways.checkpoints.parts import Parts, adapt, family_form, new_head, new_parts
 from bothways.checkpoints.save import save_parts
 from bothways.families.registry import FAMILIES
 from bothways.families.spec import HeadKind
 from bothways.model.encoder import Encoder
+from bothways.model.heads import ClassificationHead, Pooling, TokenHead
 from tests.parity.families import NUM_LABELS, ROWS, SPREAD, Pair, Row
 from tests.parity.test_parity import close, run
 
@@ -75,3 +76,31 @@ def test_a_new_head_is_saved_as_the_class_that_has_it(
     assert (again.architecture, again.config) == (parts.architecture, parts.config)
     assert list(again.labels) == labels
     assert theirs.config.num_labels == (count if labels else 2)
+
+
+every_family = pytest.mark.parametrize("model_type", dict.fromkeys(row.model_type for row in ROWS))
+
+
+@every_family
+def test_a_classifier_of_open_form_takes_that_of_its_family(model_type: str) -> None:
+    """So that what is fine-tuned without further choices is read by transformers."""
+    parts = made_here(next(row for row in ROWS if row.model_type == model_type))
+    pooling: Pooling = "cls" if parts.encoder.pooler is None else "pooler"
+    plain = ClassificationHead(parts.config.hidden_size, 3, pooling=pooling)
+    adapted = adapt(parts, family_form(parts, plain))
+    assert adapted.architecture == parts.family.head_of_kind("sequence")
+    assert adapted.report.untrained == ("head",)
+
+
+def test_a_form_that_reads_an_absent_pooler_is_not_taken() -> None:
+    parts = made_here(ROWS[0])
+    config = dataclasses.replace(parts.config, pooler=False)
+    without = dataclasses.replace(parts, encoder=Encoder(config))
+    plain = ClassificationHead(config.hidden_size, 3, pooling="cls")
+    assert family_form(without, plain) is plain
+
+
+def test_other_heads_keep_their_form() -> None:
+    parts = made_here(ROWS[0])
+    head = TokenHead(parts.config.hidden_size, 3)
+    assert family_form(parts, head) is head

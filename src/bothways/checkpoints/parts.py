@@ -22,7 +22,7 @@ from bothways.families.registry import family_of
 from bothways.families.spec import FamilySpec, HeadKind
 from bothways.model.config import EncoderConfig
 from bothways.model.encoder import Encoder, Pooler
-from bothways.model.heads import MaskedLMHead, describe_head
+from bothways.model.heads import ClassificationHead, MaskedLMHead, describe_head
 from bothways.model.init import initialise
 from bothways.model.sentence import SentenceVector
 
@@ -162,6 +162,20 @@ def new_head(
         arguments = {key: value for key, value in description.items() if key != "kind"}
         head = type(head)(**{**arguments, "pooling": pooling})
     return head
+
+
+def family_form(parts: Parts, head: nn.Module) -> nn.Module:
+    """The form in which the family publishes a classifier of texts, for one whose form is open.
+
+    Args:
+        parts: an encoder.
+        head: any; one that does not classify texts, and one of a family whose own form reads a
+            pooler that the encoder lacks, is returned as it is.
+    """
+    if not isinstance(head, ClassificationHead) or parts.family.head_of_kind("sequence") is None:
+        return head
+    published = new_head(parts, "sequence", head.output.out_features)
+    return head if needs_pooler(published) and parts.encoder.pooler is None else published
 
 
 def adapt(

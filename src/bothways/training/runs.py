@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bothways.checkpoints.empty import without_memory
-from bothways.checkpoints.parts import Parts, adapt
+from bothways.checkpoints.parts import Parts, adapt, family_form
 from bothways.data.sampling import plan_batches
 from bothways.files import read_json_object, write_json
 from bothways.inference import prepacked
@@ -220,9 +220,10 @@ class Runner:
             self.base, encoder=with_dropout(encoder, settings.network.dropout)
         )
         with seeded(spec.seed, device=self.runtime.device):
+            head = task.head(parts.config, task.labels)
             parts = adapt(
                 parts,
-                task.head(parts.config, task.labels),
+                family_form(parts, head) if settings.network.pooling == "auto" else head,
                 labels=task.labels,
                 problem_type=task.state().get("problem_type"),
             )

@@ -64,7 +64,8 @@ class NetworkSettings:
     """What is changed about the encoder, and the new head.
 
     Attributes:
-        pooling: what the head reads; auto is the pooler where there is one, else the first token.
+        pooling: what the head reads; auto is the form that the model's family publishes (its
+            pooler, or a dense layer over the first token), else the first token.
         freeze: what does not learn: embeddings, a number of layers from the bottom (and the
             embeddings), or encoder, where only the head learns.
         hidden_dropout: dropout of embeddings and sub-layers; unset: the checkpoint's.

@@ -275,7 +275,7 @@ def head_class(
     names = sorted(family.heads, key=lambda name: name != preferred)
     for name in names:
         spec = family.heads[name]
-        if kind is not None and spec.kind != kind:
+        if not spec.published or (kind is not None and spec.kind != kind):
             continue
         width = wanted.get("num_labels", wanted.get("num_relations", 0))
         if spec.num_outputs not in (None, width):

@@ -61,7 +61,7 @@ def test_without_bad_news_the_next_step_is_the_question_that_was_not_asked() -> 
     fine = Finding("truncation", "fine", "Fine.")
     not_asked = Finding("baseline", "not asked", "Not compared: that needs --train.")
     assert "--train" in sentences(report_with(fine, not_asked))[4]
-    assert "bothways diagnose" in sentences(report_with(fine))[4]
+    assert "texts from elsewhere" in sentences(report_with(fine))[4]
 
 
 def test_findings_are_tallied_worst_first() -> None:

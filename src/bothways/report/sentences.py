@@ -86,8 +86,8 @@ def _next_step(report: Report) -> str:
     if any(_needs_train(finding) for finding in report.findings):
         return "Next: give the training texts with --train, to see what a simpler model reaches."
     return (
-        "Next: ask what a score does not show (shortcuts, slices, noise, wrong labels) with "
-        "bothways diagnose."
+        "Next: read a few of its mistakes with your own eyes, and judge it on texts from elsewhere "
+        "(bothways evaluate) before relying on it."
     )
 
 

@@ -70,8 +70,8 @@ def test_python_runs(
     code: str, minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rows = ["where is my card,card", "the card is late,card", "a fee was taken,fee", "what fee,fee"]
-    Path("train.csv").write_text("\n".join(["text,category", *rows * 3]), encoding="utf-8")
+    rows = [f"text {number} about {word},{word}" for number in range(12) for word in ("card", "fee")]
+    Path("train.csv").write_text("\n".join(["text,category", *rows]), encoding="utf-8")
     exec(compile(code.replace('"MODEL"', repr(str(minilm))), "document", "exec"), {})  # noqa: S102
 
 

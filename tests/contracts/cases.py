@@ -234,11 +234,18 @@ def _mask(*rows: str) -> Tensor:
 
 # Every way to lay sequences into a rectangle: `x` is kept.
 MASKS: dict[str, Tensor] = {
+    "any": _mask(
+        "xxxxxxxxx",
+        "xxx......",  # padded on the right
+        "x........",
+        "......xxx",  # on the left
+        "........x",
+        "..xxxxx..",  # on both sides
+        "x.x.xxxxx",  # holes
+        "xx.....xx",
+        ".x..x..x.",
+    ),
     "full": _mask("xxxxx", "xxxxx"),
-    "right-padded": _mask("xxxxxxxxx", "xxx......", "x........", "xxxxx...."),
-    "left-padded": _mask("xxxxxxxxx", "......xxx", "........x", "....xxxxx"),
-    "both-sides": _mask("..xxxxx..", ".xxxxxxx.", "....x...."),
-    "holes": _mask("x.x.xxxxx", "xx.....xx", ".x..x..x.", "x........"),
     "one-token": _mask("x", "x"),
 }
 

@@ -58,6 +58,7 @@ def test_rectangular_equals_packed_equals_alone_for_any_mask(
         close(encoder(text).last_hidden, states)
 
 
+@pytest.mark.usefixtures("unchecked")
 @every_case
 def test_alone_equals_any_batch_in_any_order(config: EncoderConfig) -> None:
     encoder = same_encoder(config)
@@ -76,6 +77,7 @@ def test_alone_equals_any_batch_in_any_order(config: EncoderConfig) -> None:
             close(part, together[index])
 
 
+@pytest.mark.usefixtures("unchecked")
 @every_case
 def test_one_changed_text_leaves_the_bits_of_the_others(config: EncoderConfig) -> None:
     encoder = same_encoder(config, dtype=torch.float32)
@@ -91,6 +93,7 @@ def test_one_changed_text_leaves_the_bits_of_the_others(config: EncoderConfig) -
     assert same == [True, True, False, True, True, True, True]
 
 
+@pytest.mark.usefixtures("unchecked")
 @every_case
 def test_every_token_sees_both_ways(config: EncoderConfig) -> None:
     """The first token's state depends on the last token, and the last one's on the first."""
@@ -105,6 +108,7 @@ def test_every_token_sees_both_ways(config: EncoderConfig) -> None:
         assert (other[seen] - states[seen]).abs().max() > 1e-6
 
 
+@pytest.mark.usefixtures("unchecked")
 @every_case
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
 def test_padded_equals_packed_and_is_zero_at_padding(config: EncoderConfig, mask: Tensor) -> None:
@@ -120,6 +124,7 @@ def test_padded_equals_packed_and_is_zero_at_padding(config: EncoderConfig, mask
             close(padded.pooled, packed.pooled)
 
 
+@pytest.mark.usefixtures("unchecked")
 @every_case
 def test_padded_without_mask_and_types(config: EncoderConfig) -> None:
     encoder = same_encoder(config)
@@ -128,6 +133,7 @@ def test_padded_without_mask_and_types(config: EncoderConfig) -> None:
     close(encoder.padded(ids).last_hidden, encoder.padded(ids, ones, zeros).last_hidden)
 
 
+@pytest.mark.usefixtures("unchecked")
 @every_case
 def test_weights_of_each_sequence_sum_to_one_and_do_not_change_the_states(
     config: EncoderConfig,
@@ -153,6 +159,7 @@ def test_weights_of_each_sequence_sum_to_one_and_do_not_change_the_states(
             assert torch.equal((w > 0).all(0), seen)
 
 
+@pytest.mark.usefixtures("unchecked")
 @every_case
 def test_what_is_not_asked_for_is_none(config: EncoderConfig) -> None:
     output = same_encoder(config)(make_batch(config, [3]))
@@ -161,6 +168,7 @@ def test_what_is_not_asked_for_is_none(config: EncoderConfig) -> None:
     assert (output.pooled is not None) == config.pooler
 
 
+@pytest.mark.usefixtures("unchecked")
 @every_case
 def test_the_longest_text_fits_and_one_more_token_names_the_usable_length(
     config: EncoderConfig,
@@ -196,6 +204,7 @@ def test_a_batch_that_does_not_fit_its_layout_is_refused(
         make()
 
 
+@pytest.mark.usefixtures("unchecked")
 @every_case
 def test_states_of_some_tokens_are_those_of_all(config: EncoderConfig) -> None:
     encoder = same_encoder(config)

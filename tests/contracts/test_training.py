@@ -26,9 +26,9 @@ every_case = pytest.mark.parametrize("config", CASES.values(), ids=CASES.keys())
 pytestmark = pytest.mark.usefixtures("unchecked")  # types and shapes: see test_forms
 LENGTHS = (5, 2, 5, 9, 1)
 
-# Units in the last place that half precision may lose over a few layers of width 24: bfloat16
-# keeps 8 bits and float16 11, and errors of order one ulp add up over about 30 operations.
-LOSS = {torch.bfloat16: 0.25, torch.float16: 0.03}
+# Share of the states that rounding may change over a few layers: bfloat16 rounds by 2 ** -9 and
+# float16 by 2 ** -12, about twelve times in a row.
+LOSS = {torch.bfloat16: 0.05, torch.float16: 0.006}
 
 
 def gradients(encoder: Encoder, batches: list[Batch]) -> dict[str, Tensor]:
@@ -84,8 +84,8 @@ def test_gradients_of_a_batch_are_the_sum_over_its_texts_and_those_of_a_rectangl
     together = gradients(encoder, [batch])
     apart = gradients(encoder, alone(batch))
     torch.testing.assert_close(together, apart, rtol=SAME, atol=SAME)
-    rectangle = make_rectangle(config, MASKS["holes"])
-    mask = MASKS["holes"].flatten()
+    rectangle = make_rectangle(config, MASKS["any"])
+    mask = MASKS["any"].flatten()
     assert rectangle.type_ids is not None
     packed = Batch(
         rectangle.ids[mask], Layout.packed(rectangle.layout.lengths), rectangle.type_ids[mask]
@@ -111,14 +111,13 @@ def test_padding_and_reserved_rows_get_no_gradient(config: EncoderConfig) -> Non
 
 @every_case
 @pytest.mark.parametrize("dtype", LOSS, ids=str)
-@pytest.mark.parametrize("form", ["packed", "holes", "empty-row"])
+@pytest.mark.parametrize("form", ["packed", "rectangle"])
 def test_half_precision_is_finite_and_near(
     config: EncoderConfig, dtype: torch.dtype, form: str
 ) -> None:
     """microsoft/DeBERTa#77, #84; transformers#35382: no NaN, and one number format throughout."""
-    mask = MASKS["holes"].clone()
-    if form == "empty-row":
-        mask[1] = False
+    mask = MASKS["any"].clone()
+    mask[1] = False  # an engine may fill up its batch with rows that hold nothing
     batch = make_batch(config, LENGTHS) if form == "packed" else make_rectangle(config, mask)
     encoder = make_encoder(config, dtype=dtype)
     exact = copy.deepcopy(encoder).double()
@@ -151,7 +150,7 @@ def test_autocast_keeps_going(config: EncoderConfig) -> None:
 def test_a_batch_first_read_in_inference_mode_can_be_trained_on(config: EncoderConfig) -> None:
     """What a layout remembers must not be locked to inference."""
     encoder = make_encoder(config)
-    for batch in (make_batch(config, (3, 5, 3)), make_rectangle(config, MASKS["left-padded"])):
+    for batch in (make_batch(config, (3, 5, 3)), make_rectangle(config, MASKS["any"])):
         with torch.inference_mode():
             encoder(batch)
             batch.layout.mean(torch.zeros(len(batch.ids), 2))

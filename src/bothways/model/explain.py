@@ -63,7 +63,9 @@ def _layers(config: EncoderConfig) -> list[str]:
     source = "layer_norm(x)" if pre else "x"
     first = " # not before the first layer's attention" if config.norm.skip_first else ""
     lines += [f"    a = {source}{first}" if pre else "    a = x", *_attention(config)]
-    lines += _sublayer(config, "linear(mixed)", pre)
+    rates = config.dropout
+    undropped = (rates.hidden if rates.attention_output is None else rates.attention_output) == 0
+    lines += _sublayer(config, "linear(mixed)" if undropped else "dropout(linear(mixed))", pre)
     if config.convolution is not None:
         axis = config.convolution
         lines.append(
@@ -77,11 +79,12 @@ def _layers(config: EncoderConfig) -> list[str]:
         f"    b = {source}",
         f"    h = {axis_.activation}(linear(b)){gate} # {config.hidden_size} -> {axis_.size}{bias}",
     ]
-    return lines + _sublayer(config, "linear(h)", pre)
+    last = "dropout(linear(h))" if rates.hidden else "linear(h)"
+    return lines + _sublayer(config, last, pre)
 
 
 def _sublayer(config: EncoderConfig, value: str, pre: bool) -> list[str]:
-    total = f"x + dropout({value})"
+    total = f"x + {value}"
     return [f"    x = {total if pre else f'layer_norm({total})'} # eps {config.norm.eps:g}"]
 
 

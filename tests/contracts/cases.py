@@ -90,6 +90,13 @@ def _table() -> dict[str, EncoderConfig]:
     base = base_config()
     local = ("local", "global")
     relative = change(base, attention__kind="disentangled", relative=RelativeConfig())
+    without = change(
+        relative,
+        embeddings__positions="none",
+        embeddings__num_types=0,
+        norm__eps=1e-7,
+        pooler=False,
+    )
     return {
         "bert": base,
         "bert-without-pooler": change(base, pooler=False),
@@ -120,6 +127,18 @@ def _table() -> dict[str, EncoderConfig]:
             dropout=DropoutConfig(hidden=0.0, attention=0.0),
         ),
         "electra": change(base, embeddings__size=16, pooler=False),
+        "deberta": change(
+            without,
+            attention__bias="no_key",
+            relative=RelativeConfig(max_distance=19, key_bias=False),
+        ),
+        "deberta-v3": change(
+            without,
+            embeddings__max_positions=30,
+            relative=RelativeConfig(
+                max_distance=30, buckets=8, shared_projections=True, normalised=True
+            ),
+        ),
         "pre-norm": change(base, norm__placement="pre"),
         "final-norm": change(base, norm__final=True),
         "norm-without-bias": change(base, norm__bias=False),
@@ -154,6 +173,7 @@ def _table() -> dict[str, EncoderConfig]:
                 layer=0.5,
                 activation=0.2,
                 attention_output=0.1,
+                feedforward_output=0.15,
             ),
             initializer_range=0.05,
         ),

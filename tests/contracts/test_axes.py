@@ -95,7 +95,7 @@ EFFECTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 # Rates are looked at in training, everything else dropped.
-RATES = ["hidden", "attention", "layer", "activation", "attention_output"]
+RATES = ["hidden", "attention", "layer", "activation", "attention_output", "feedforward_output"]
 
 
 def numbers(config: EncoderConfig, *, train: bool = False) -> torch.Tensor:
@@ -188,6 +188,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (ConvolutionConfig, {"kernel": 0}, "kernel"),
     (ConvolutionConfig, {"kernel": 4}, "is 4; expected an odd number"),
     (ConvolutionConfig, {"activation": "mish"}, "mish.*gelu"),
+    (RelativeConfig, {"buckets": 1}, "at least 2.*'buckets': 1"),
     (FeedForwardConfig, {"size": 0}, "size"),
     (FeedForwardConfig, {"size": 8, "activation": "mish"}, "mish.*gelu"),
     (NormConfig, {"placement": "middle"}, "middle.*post"),
@@ -198,6 +199,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (base_config, {"layers_per_group": 0}, "layers_per_group"),
     (base_config, {"num_layer_groups": -1}, "num_layer_groups"),
     (base_config, {"num_layers": 3, "num_layer_groups": 2}, "not divisible"),
+    (base_config, {"convolution": ConvolutionConfig(groups=5)}, r"\(24\) is not.*\(5\)"),
     (base_config, {"attention__layer_kinds": ("local",)}, "1 layers; the encoder has 2"),
     (base_config, {"relative": RelativeConfig()}, "'dot_product' do not go together"),
     (base_config, {"attention__kind": "disentangled"}, "needs them"),

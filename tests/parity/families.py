@@ -21,6 +21,7 @@ from bothways.families.names import NameTable, Slot
 from bothways.families.registry import FAMILIES
 from bothways.families.spec import HeadKind
 from tests.parity.deberta_rows import DEBERTA_ROWS
+from tests.parity.modernbert_rows import MODERNBERT_ROWS
 
 # Spread of all weights, biases and norms: attention is far from uniform, activations bend.
 SPREAD = 0.15
@@ -141,7 +142,7 @@ ROWS: list[Row] = [
         summary_last_dropout=0.3,
         hidden_act="gelu_pytorch_tanh",
     ),
-    *(Row(*row) for row in DEBERTA_ROWS),
+    *(Row(*row) for row in (*DEBERTA_ROWS, *MODERNBERT_ROWS)),
 ]
 
 

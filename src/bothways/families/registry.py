@@ -12,6 +12,7 @@ from bothways.families.deberta import DEBERTA
 from bothways.families.deberta_v2 import DEBERTA_V2
 from bothways.families.distilbert import DISTILBERT
 from bothways.families.electra import ELECTRA
+from bothways.families.modernbert import MODERNBERT
 from bothways.families.own import OWN
 from bothways.families.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
 from bothways.families.spec import FamilySpec
@@ -30,6 +31,7 @@ FAMILIES: dict[str, FamilySpec] = {
         ELECTRA,
         DEBERTA,
         DEBERTA_V2,
+        MODERNBERT,
         OWN,
     )
 }

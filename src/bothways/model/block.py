@@ -42,10 +42,12 @@ class Block(nn.Module):
         self.feedforward = FeedForward(config)
         self.feedforward_norm = nn.LayerNorm(config.hidden_size, eps=norm.eps, bias=norm.bias)
         rates = config.dropout
-        self.attention_dropout = Dropout(
-            rates.hidden if rates.attention_output is None else rates.attention_output
+        after_attention, after_feedforward = (
+            rates.hidden if rate is None else rate
+            for rate in (rates.attention_output, rates.feedforward_output)
         )
-        self.dropout = Dropout(rates.hidden)
+        self.attention_dropout = Dropout(after_attention)
+        self.dropout = Dropout(after_feedforward)
 
     def forward(
         self,

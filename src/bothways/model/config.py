@@ -23,8 +23,8 @@ NormPlacement = Literal["post", "pre"]
 RelativeTerm = Literal["c2p", "p2c"]
 
 
-def _check_least(owner: str, least: float, **values: float) -> None:
-    wrong = {name: value for name, value in values.items() if value < least}
+def _check_least(owner: str, least: float, axis: object, *names: str) -> None:
+    wrong = {name: value for name in names if (value := getattr(axis, name)) < least}
     if wrong:
         raise ConfigError(f"{owner}: must be at least {least}: {wrong}")
 
@@ -64,14 +64,8 @@ class EmbeddingsConfig:
     projection: ProjectionKind = "by_size"
 
     def __post_init__(self) -> None:
-        _check_least(
-            "embeddings",
-            1,
-            vocab_size=self.vocab_size,
-            size=self.size,
-            max_positions=self.max_positions,
-        )
-        _check_least("embeddings", 0, num_types=self.num_types)
+        _check_least("embeddings", 1, self, "vocab_size", "size", "max_positions")
+        _check_least("embeddings", 0, self, "num_types")
         _check_choice("embeddings.positions", PositionKind, self.positions)
         _check_choice("embeddings.projection", ProjectionKind, self.projection)
         if not 0 <= self.position_start < self.max_positions:
@@ -141,9 +135,7 @@ class AttentionConfig:
     rotary: RotaryConfig | None = None
 
     def __post_init__(self) -> None:
-        _check_least(
-            "attention", 1, num_heads=self.num_heads, head_size=self.head_size, window=self.window
-        )
+        _check_least("attention", 1, self, "num_heads", "head_size", "window")
         _check_choice("attention.kind", AttentionKind, self.kind)
         _check_choice("attention.bias", AttentionBias, self.bias)
         _check_choice("attention.layer_kinds", LayerKind, *self.layer_kinds)
@@ -174,8 +166,8 @@ class RelativeConfig:
     key_bias: bool = True
 
     def __post_init__(self) -> None:
-        _check_least("relative", 1, max_distance=self.max_distance)
-        _check_least("relative", 2 if self.buckets else 0, buckets=self.buckets)
+        _check_least("relative", 1, self, "max_distance")
+        _check_least("relative", 2 if self.buckets else 0, self, "buckets")
         _check_choice("relative.terms", RelativeTerm, *self.terms)
 
 
@@ -194,7 +186,7 @@ class ConvolutionConfig:
     activation: Activation = "tanh"
 
     def __post_init__(self) -> None:
-        _check_least("convolution", 1, kernel=self.kernel, groups=self.groups)
+        _check_least("convolution", 1, self, "kernel", "groups")
         if self.kernel % 2 == 0:
             raise ConfigError(
                 f"convolution.kernel is {self.kernel}; expected an odd number, so that a token "
@@ -220,7 +212,7 @@ class FeedForwardConfig:
     bias: bool = True
 
     def __post_init__(self) -> None:
-        _check_least("feedforward", 1, size=self.size)
+        _check_least("feedforward", 1, self, "size")
         _check_choice("feedforward.activation", Activation, self.activation)
 
 
@@ -244,7 +236,7 @@ class NormConfig:
 
     def __post_init__(self) -> None:
         _check_choice("norm.placement", NormPlacement, self.placement)
-        _check_least("norm", 0, eps=self.eps)
+        _check_least("norm", 0, self, "eps")
 
 
 @dataclass(frozen=True)
@@ -258,6 +250,7 @@ class DropoutConfig:
         layer: share of whole layers left out in training.
         activation: inside the feed-forward network, after the activation.
         attention_output: on the output of attention, before the residual sum; None: as `hidden`.
+        feedforward_output: the same for the feed-forward network.
     """
 
     hidden: float = 0.1
@@ -266,6 +259,7 @@ class DropoutConfig:
     layer: float = 0.0
     activation: float = 0.0
     attention_output: float | None = None
+    feedforward_output: float | None = None
 
     def __post_init__(self) -> None:
         wrong = {k: v for k, v in dataclasses.asdict(self).items() if not 0.0 <= (v or 0.0) < 1.0}
@@ -304,14 +298,8 @@ class EncoderConfig:
     initializer_range: float = 0.02
 
     def __post_init__(self) -> None:
-        _check_least(
-            "encoder",
-            1,
-            hidden_size=self.hidden_size,
-            num_layers=self.num_layers,
-            layers_per_group=self.layers_per_group,
-        )
-        _check_least("encoder", 0, num_layer_groups=self.num_layer_groups)
+        _check_least("encoder", 1, self, "hidden_size", "num_layers", "layers_per_group")
+        _check_least("encoder", 0, self, "num_layer_groups")
         kinds = self.attention.layer_kinds
         if kinds and len(kinds) != self.num_layers:
             raise ConfigError(
@@ -322,6 +310,11 @@ class EncoderConfig:
             raise ConfigError(
                 f"relative positions and attention.kind={self.attention.kind!r} do not go "
                 "together: they belong to 'disentangled', and it needs them"
+            )
+        if self.convolution is not None and self.hidden_size % self.convolution.groups:
+            raise ConfigError(
+                f"hidden_size ({self.hidden_size}) is not divisible by convolution.groups "
+                f"({self.convolution.groups})"
             )
         if self.num_layer_groups and self.num_layers % self.num_layer_groups:
             raise ConfigError(

@@ -70,7 +70,8 @@ def test_python_runs(
     code: str, minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rows = [f"text {number} about {word},{word}" for number in range(12) for word in ("card", "fee")]
+    labels = ("card", "fee") * 12
+    rows = [f"text {number} about {label},{label}" for number, label in enumerate(labels)]
     Path("train.csv").write_text("\n".join(["text,category", *rows]), encoding="utf-8")
     exec(compile(code.replace('"MODEL"', repr(str(minilm))), "document", "exec"), {})  # noqa: S102
 

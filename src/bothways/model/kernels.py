@@ -188,6 +188,10 @@ def _varlen_fits(query: Tensor, bias: ScoreBias | None, dropout: float) -> bool:
         and query.dtype in (torch.float16, torch.bfloat16)
         and bias is None
         and dropout == 0.0
+        # What flash attention asks for: an Ampere device or later, and these head sizes.
+        and torch.cuda.get_device_capability(query.device) >= (8, 0)
+        and query.shape[-1] <= 256
+        and query.shape[-1] % 8 == 0
     )
 
 

@@ -61,6 +61,9 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
     ),
     "Look": (
         Command("inspect", "show what a model folder holds and how it reads a text"),
+        Command(
+            "families", "list the supported families, with what each changes and when to prefer it"
+        ),
         Command("demo", "fine-tune, judge and search on text that is already on this machine"),
     ),
 }

@@ -61,7 +61,7 @@ def family_index() -> str:
         [
             "# Families",
             "",
-            "Every family loads from the Hugging Face layout, and transformers loads what is saved,",
+            "Each loads from the Hugging Face layout, and transformers loads what is saved,",
             "with the same numbers.",
             "",
             "| family | model_type | changes against BERT |",

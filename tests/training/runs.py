@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,13 +134,13 @@ class ToyRun:
 
     def run(self) -> Progress:
         steps = self.feed.num_steps
-        plan = {"steps": steps, "schedule": linear(steps=steps), "log_every": 1} | self.plan
+        plan = LoopPlan(steps=steps, schedule=linear(steps=steps), log_every=1)
         path = self.folder / "metrics.jsonl" if self.folder and self.runtime.is_main else None
         return train(
             self.objective,
             optimizer=self.optimizer,
             feed=self.feed,
-            plan=LoopPlan(**plan),
+            plan=dataclasses.replace(plan, **self.plan),
             runtime=self.runtime,
             recorder=Recorder(path, on_event=self.on_event),
             store=self.store,

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bothways.model.layout import Batch
 from bothways.training.feed import ExampleFeed, StepBatches, split_evenly
 from tests.training.runs import Texts
 
@@ -63,12 +64,13 @@ def test_any_cursor_goes_on_where_it_was_taken(start: int) -> None:
 def test_going_on_makes_no_batch_of_the_past() -> None:
     """ModernBERT#246, composer#3649: a resumed run iterated the loader for hours."""
     made: list[Sequence[int]] = []
-    counting = ExampleFeed(
-        lambda indices: (made.append(indices), TEXTS.batch(indices))[1],
-        lambda epoch: TEXTS.plan(epoch, 5),
-        epochs=3,
-    )
-    next(counting.steps({"epoch": 2, "step": 3}))
+
+    def counting(indices: Sequence[int]) -> Batch:
+        made.append(indices)
+        return TEXTS.batch(indices)
+
+    later = ExampleFeed(counting, lambda epoch: TEXTS.plan(epoch, 5), epochs=3)
+    next(later.steps({"epoch": 2, "step": 3}))
     assert len(made) == 1
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bothways.errors import RunStopped, TrainingError
 from bothways.model.layout import Batch
+from bothways.training.meter import Meter
 from bothways.training.recorder import CheckpointSaved, Evaluated, Event, StepDone
 from bothways.training.runtime import seeded
 from tests.training.runs import Texts, ToyRun, same_bits
@@ -72,22 +73,20 @@ def test_a_step_divides_by_its_own_targets_and_not_by_the_parts() -> None:
     def gradient(micro_batches: int) -> Tensor:
         run = ToyRun(texts=texts, batch_size=7, micro_batches=micro_batches, epochs=1)
         kept: list[Tensor] = []
-        step = run.optimizer.step
         weight = run.objective.head.output.weight
 
-        def record(*arguments: Any) -> Any:
+        def note(*given: Any) -> None:
             assert weight.grad is not None
             kept.append(weight.grad.clone())
-            return step(*arguments)
 
-        run.optimizer.step = record  # type: ignore[method-assign]
+        run.optimizer.register_step_pre_hook(note)
         run.plan["clip"] = 0.0
         run.run()
         return kept[0]
 
     run = ToyRun(texts=texts)
     batch = texts.batch(range(7))
-    (run.objective(batch) / 7).backward()
+    torch.autograd.backward(run.objective(batch) / 7)
     expected = run.objective.head.output.weight.grad
     for parts in (1, 4):
         torch.testing.assert_close(gradient(parts), expected, rtol=1e-4, atol=1e-7)
@@ -162,6 +161,18 @@ def test_an_infinite_gradient_under_a_finite_loss_stops_too() -> None:
     run.objective.head.output.weight.register_hook(lambda gradient: gradient * float("inf"))
     with pytest.raises(TrainingError, match="norm of the gradients"):
         run.run()
+
+
+def test_a_device_is_looked_at_with_the_next_line_and_the_right_step_is_named() -> None:
+    """Looking at each loss would make the host wait for the device at every step."""
+    run = ToyRun()
+    run.runtime.device = torch.device("cuda")  # only the meter is asked here; tensors stay put
+    meter = Meter(run.objective, run.feed, run.runtime)
+    batches = next(run.feed.steps({}))
+    for step, loss in enumerate((1.0, float("nan"), 3.0)):
+        meter.add(step, batches, torch.tensor(loss), torch.tensor(1.0), 8)
+    with pytest.raises(TrainingError, match=r"step 2: the loss is nan.*examples \d"):
+        meter.take()
 
 
 # --- evaluation -------------------------------------------------------------------------------
@@ -299,7 +310,7 @@ def test_sigterm_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     run = ToyRun(folder=tmp_path, on_event=on_event, dropout=0.3)
     run.plan["resume_command"] = "bothways finetune --resume"
-    with pytest.raises(RunStopped, match="after step 6 of 12; go on with: bothways finetune"):
+    with pytest.raises(RunStopped, match="step 6 of 12 is saved; go on with: bothways finetune"):
         run.run()
     assert saved == [6]
     assert signal.getsignal(signal.SIGTERM) is before

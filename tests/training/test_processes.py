@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from bothways.training.finetune import finetune
+from bothways.training.settings import FinetuneSettings
 from tests.training.runs import Texts, ToyRun, same_bits
+from tests.training.tiny import save_tiny_model, settings_for, write_examples
 
 # Sums over ranks are added in another order than over micro-batches.
 CURVE_TOLERANCE = 1e-4
@@ -19,8 +22,10 @@ CURVE_TOLERANCE = 1e-4
 RANKS = """
 import sys
 from pathlib import Path
-from tests.training.test_processes import ranked
+from bothways.training.finetune import finetune
+from tests.training.test_processes import ranked, undropped
 
+finetune(undropped(Path(sys.argv[1]), "two"))
 for micro_batches in (1, 3):
     ranked(Path(sys.argv[1]) / str(micro_batches), micro_batches).run()
 """
@@ -56,6 +61,12 @@ def ranked(folder: Path, micro_batches: int = 1) -> ToyRun:
     return run
 
 
+def undropped(folder: Path, name: str) -> FinetuneSettings:
+    """Fine-tuning without dropout; the pooler gets no gradient."""
+    off = {"hidden_dropout": 0.0, "attention_dropout": 0.0, "classifier_dropout": 0.0}
+    return settings_for(folder / "model", folder, folder / name, network=off)
+
+
 def dropped(folder: Path) -> ToyRun:
     return ToyRun(folder=folder, dropout=0.3, plan={"checkpoint_every": 2})
 
@@ -87,6 +98,10 @@ def tokens(folder: Path) -> int:
 def test_two_ranks_give_the_curve_of_one(project: Path, tmp_path: Path) -> None:
     """transformers#34191, PR#40610: the loss of several ranks was not that of one."""
     ranked(tmp_path / "alone").run()
+    save_tiny_model(tmp_path / "model")
+    for file, count in (("train.csv", 45), ("dev.csv", 21)):
+        write_examples(tmp_path / file, count)
+    alone = finetune(undropped(tmp_path, "one"))
     script = tmp_path / "ranks.py"
     script.write_text(RANKS, encoding="utf-8")
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -100,6 +115,10 @@ def test_two_ranks_give_the_curve_of_one(project: Path, tmp_path: Path) -> None:
         lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         dev = [line for line in map(json.loads, lines) if line["split"] == "dev"]
         assert [line["loss"] for line in dev] == [2.0, 2.0, 2.0]  # both ranks were asked
+    assert curve(tmp_path / "two") == pytest.approx(curve(tmp_path / "one"), rel=CURVE_TOLERANCE)
+    report = json.loads((tmp_path / "two" / "report.json").read_text(encoding="utf-8"))
+    assert report["count"] == 21  # no example twice, none left out
+    assert report["metrics"]["accuracy"]["value"] == alone.report.metrics["accuracy"].value
 
 
 def test_a_run_goes_on_after_kill_9(project: Path, tmp_path: Path) -> None:

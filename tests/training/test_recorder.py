@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bothways.errors import MissingExtraError, UsageError
+from bothways.errors import CheckpointError, MissingExtraError, UsageError
 from bothways.training.recorder import LINE_KEYS, Event, Recorder, RunFinished
 
 
@@ -63,6 +63,15 @@ def test_numbers_that_json_does_not_know_become_null(tmp_path: Path) -> None:
     (line,) = lines(tmp_path / "metrics.jsonl")
     assert line["loss"] is None
     assert line["pearson"] is None
+
+
+def test_a_line_that_cannot_be_written_is_an_error_with_the_next_step(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run" / "metrics.jsonl")
+    recorder.start()
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    (tmp_path / "run").rmdir()
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl cannot be written: .*--resume"):
+        recorder.line({"step": 1})
 
 
 def test_events_are_passed_on() -> None:

@@ -15,21 +15,10 @@ from torch import nn
 
 from bothways.errors import CheckpointError, TrainingError
 from bothways.training.optim import adamw
-from bothways.training.recorder import Event, OnEvent, StepDone
+from bothways.training.recorder import StepDone
 from bothways.training.state import CheckpointStore, Progress, named_tensors
 from tests.training.runs import ToyRun, same_bits
-
-
-class Killed(BaseException):
-    """Ends a run where it stands, as a kill would: nothing catches it."""
-
-
-def kill_after(step: int) -> OnEvent:
-    def on_event(event: Event) -> None:
-        if isinstance(event, StepDone) and event.step == step:
-            raise Killed
-
-    return on_event
+from tests.training.tiny import Killed, kill_after
 
 
 def dropped(folder: Path, dropout: float = 0.3) -> ToyRun:
@@ -130,19 +119,20 @@ def test_a_checkpoint_is_tensors_and_json(tmp_path: Path) -> None:
 def test_tied_weights_are_stored_once_and_stay_tied(tmp_path: Path) -> None:
     """transformers#12426: a tied decoder was missing or random after reloading."""
 
-    def tied() -> nn.ModuleDict:
-        module = nn.ModuleDict({"table": nn.Embedding(5, 4), "output": nn.Linear(4, 5)})
-        module["output"].weight = module["table"].weight
-        return module
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(5, 4)
+            self.output = nn.Linear(4, 5)
+            self.output.weight = self.table.weight
 
-    module = tied()
+    module, other = Tied(), Tied()
     assert list(named_tensors(module)) == ["table.weight", "output.bias"]
     store = CheckpointStore(tmp_path, settings={})
     store.save(module, adamw(module, learning_rate=0.1), Progress(step=1))
-    other = tied()
     store.load_weights(other, 1)
-    assert torch.equal(other["output"].weight, module["table"].weight)
-    assert other["output"].weight is other["table"].weight
+    assert torch.equal(other.output.weight, module.table.weight)
+    assert other.output.weight is other.table.weight
 
 
 def test_what_a_killed_save_left_is_not_taken_for_a_checkpoint(tmp_path: Path) -> None:

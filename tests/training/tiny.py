@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 
 from bothways.checkpoints.parts import new_parts
 from bothways.checkpoints.save import save_parts
@@ -20,7 +22,10 @@ from bothways.model.config import (
     EncoderConfig,
     FeedForwardConfig,
 )
+from bothways.tasks.classify import label_results
+from bothways.tasks.results import Result
 from bothways.tokenization.tokenizer import load_tokenizer
+from bothways.training.recorder import Event, OnEvent, StepDone
 from bothways.training.settings import (
     DataSettings,
     FinetuneSettings,
@@ -93,3 +98,38 @@ def settings_for(
         common=CommonSettings(device="cpu"),
         **rest,
     )
+
+
+class Killed(BaseException):
+    """Ends a run where it stands, as a kill would."""
+
+
+def kill_after(step: int) -> OnEvent:
+    def on_event(event: Event) -> None:
+        if isinstance(event, StepDone) and event.step == step:
+            raise Killed
+
+    return on_event
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def same(left: Path, right: Path) -> bool:
+    ours, theirs = weights(left), weights(right)
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
+
+
+def labels(results: Sequence[Result]) -> list[str]:
+    return [result.label for result in label_results(results)]
+
+
+def lines(folder: Path, split: str) -> list[dict[str, Any]]:
+    text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
+    return [line for line in map(json.loads, text.splitlines()) if line["split"] == split]
+
+
+def undecided(model: Path, examples: Path, output: Path, **rest: Any) -> FinetuneSettings:
+    """A run without held-out data, which is quicker."""
+    return settings_for(model, examples, output, data={"dev": None}, **rest)

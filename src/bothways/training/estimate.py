@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 
@@ -52,10 +53,18 @@ def forward_flops(config: EncoderConfig, lengths: Sequence[int]) -> float:
 def matrix_peak(device: torch.device, dtype: torch.dtype = torch.float32) -> float:
     """FLOP/s of the best of a few large square matrix products, in about a tenth of a second.
 
+    Measured once a process for each number of threads.
+
     Args:
         device: where to multiply.
         dtype: of the factors.
     """
+    return _measure_peak(device, dtype, torch.get_num_threads())
+
+
+@lru_cache
+def _measure_peak(device: torch.device, dtype: torch.dtype, threads: int) -> float:
+    del threads  # only tells measurements apart
     size = _CPU_SIZE if device.type == "cpu" else _GPU_SIZE
     # Values do not matter to the speed; ones draw nothing from the global generator.
     left = torch.ones(size, size, device=device, dtype=dtype)

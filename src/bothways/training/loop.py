@@ -187,9 +187,10 @@ class _Loop:
                 )
             )
             if stopping and progress.step < self.plan.steps:
+                kept = "is not kept" if self.store is None else "is saved"
                 raise RunStopped(
-                    f"stopped on request after step {progress.step} of {self.plan.steps}; go on "
-                    f"with: {self.plan.resume_command}"
+                    f"the run was asked to stop; step {progress.step} of {self.plan.steps} {kept}; "
+                    f"go on with: {self.plan.resume_command}"
                 )
         return progress
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bothways.errors import MissingExtraError, UsageError, nearest
+from bothways.errors import CheckpointError, MissingExtraError, UsageError, nearest
+from bothways.files import write_text
 
 # The keys of every line, in this order; metrics follow by their names.
 LINE_KEYS = (
@@ -154,13 +154,10 @@ class Recorder:
         """
         if self._path is None:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         kept = []
         if step and self._path.exists():
             kept = [line for line in _whole_lines(self._path) if json.loads(line)["step"] <= step]
-        temporary = self._path.with_name(self._path.name + f".{os.getpid()}.tmp")
-        temporary.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
-        temporary.replace(self._path)
+        write_text(self._path, "".join(line + "\n" for line in kept))
 
     def line(self, values: Mapping[str, Any], metrics: Mapping[str, float] | None = None) -> None:
         """Write one line and flush it.
@@ -168,6 +165,9 @@ class Recorder:
         Args:
             values: some of `LINE_KEYS`; the others are null.
             metrics: further keys.
+
+        Raises:
+            CheckpointError: when it cannot be written.
         """
         if self._path is None:
             return
@@ -175,8 +175,14 @@ class Recorder:
         for key, value in record.items():
             if isinstance(value, float) and not math.isfinite(value):
                 record[key] = None  # JSON has no word for it
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise CheckpointError(
+                f"{self._path} cannot be written: {error.strerror}; earlier checkpoints are "
+                "intact: make room and go on with --resume"
+            ) from error
         for tracker in self._trackers:
             numbers = {
                 f"{record['split']}/{key}": value
@@ -209,6 +215,6 @@ def _tracker(name: str, run: str, folder: Path) -> Any:
     if name not in [str(getattr(known, "value", known)) for known in get_available_trackers()]:
         raise MissingExtraError(name, "track")
     kind = LOGGER_TYPE_TO_CLASS[name]
-    if kind.requires_logging_directory:
-        return kind(run, logging_dir=str(folder))
-    return kind(run)
+    tracker = kind(run, logging_dir=str(folder)) if kind.requires_logging_directory else kind(run)
+    tracker.start()
+    return tracker

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,18 +21,33 @@ from torch import Tensor
 
 from bothways.errors import ConfigError
 
+Owner = TypeVar("Owner")
 Made = TypeVar("Made")
 
 
-def _normal(make: Callable[[Layout], Made]) -> Callable[[Layout], Made]:
-    """Make index tensors that autograd takes, also when first asked for in inference mode."""
+class _Once(Generic[Owner, Made]):
+    """A property that is worked out at first use, in a form that everything can use.
 
-    @wraps(make)
-    def made(layout: Layout) -> Made:
-        with torch.inference_mode(mode=False):
-            return make(layout)
+    `functools.cached_property` takes a lock in Python 3.11, which a compiled graph cannot hold.
+    Index tensors first asked for in inference mode would be closed to autograd, so they are made
+    outside of it.
+    """
 
-    return made
+    def __init__(self, make: Callable[[Owner], Made]) -> None:
+        self.make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Owner, owner: type | None = None) -> Made:
+        if torch.compiler.is_compiling():
+            made = self.make(instance)
+        else:
+            with torch.inference_mode(mode=False):
+                made = self.make(instance)
+        instance.__dict__[self.name] = made
+        return made
 
 
 @dataclass(frozen=True)
@@ -114,7 +128,7 @@ class Layout:
         """Whether nothing is padded."""
         return self.mask is None
 
-    @cached_property
+    @_Once
     def lengths(self) -> tuple[int, ...]:
         """Kept tokens of each sequence."""
         if self._lengths is not None:
@@ -127,28 +141,26 @@ class Layout:
         """How many sequences there are."""
         return len(self.lengths) if self.shape is None else self.shape[0]
 
-    @cached_property
+    @_Once
     def num_tokens(self) -> int:
         """Rows of a hidden-state tensor, padding of the rectangle included."""
         return sum(self.lengths) if self.shape is None else self.shape[0] * self.shape[1]
 
-    @cached_property
+    @_Once
     def longest(self) -> int:
         """The largest position + 1 that can occur."""
         return max(self.lengths) if self.shape is None else self.shape[1]
 
-    @cached_property
-    @_normal
+    @_Once
     def starts(self) -> Tensor:
         """(N + 1,) offset of each packed sequence and the end of the last, int32."""
         return torch.tensor(self._starts, dtype=torch.int32, device=self.device)
 
-    @cached_property
+    @_Once
     def _starts(self) -> tuple[int, ...]:
         return (0, *accumulate(self.lengths))
 
-    @cached_property
-    @_normal
+    @_Once
     def positions(self) -> Int[Tensor, " T"]:
         """Index of each token in its own sequence, counting kept tokens only."""
         if self.mask is not None:
@@ -157,8 +169,7 @@ class Layout:
         offsets = (lengths.cumsum(0) - lengths).repeat_interleave(lengths)
         return (torch.arange(len(offsets)) - offsets).to(self.device)
 
-    @cached_property
-    @_normal
+    @_Once
     def sequence_of_token(self) -> Int[Tensor, " T"]:
         """Which sequence each token belongs to."""
         if self.shape is not None:
@@ -167,8 +178,7 @@ class Layout:
         counts = torch.tensor(self.lengths)
         return torch.arange(len(self.lengths)).repeat_interleave(counts).to(self.device)
 
-    @cached_property
-    @_normal
+    @_Once
     def first_index(self) -> Int[Tensor, " N"]:
         """Token index of each sequence's first kept token."""
         if self.mask is not None:
@@ -177,8 +187,7 @@ class Layout:
             return first + torch.arange(batch, device=self.device) * length
         return self.starts[:-1].long()
 
-    @cached_property
-    @_normal
+    @_Once
     def groups(self) -> tuple[Group, ...]:
         """Packed sequences by length, shortest first; contiguous ones are taken without a copy."""
         members: dict[int, list[int]] = {}
@@ -194,8 +203,7 @@ class Layout:
             groups.append(Group(length, tuple(sequences), self._starts[sequences[0]], index))
         return tuple(groups)
 
-    @cached_property
-    @_normal
+    @_Once
     def _group_order(self) -> Tensor | None:
         """Inverse permutation from grouped token order to the packed row; None when equal."""
         parts = []

@@ -106,7 +106,7 @@ def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> 
     )
     claim_output(settings, runtime)
     splits = read_splits(settings, task)
-    base = load_parts(settings.model, device=runtime.device)
+    base = load_parts(settings.model)
     model = Model(base)
     policy = model.policy(settings.common.max_length, settings.common.policy)
     data = TrainingData.encode(splits, model.tokenizer, policy)

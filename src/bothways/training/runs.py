@@ -103,7 +103,7 @@ class Runner:
     Args:
         settings: of the command.
         data: encoded once for all runs.
-        base: the encoder to start from; copied for each run where there are several.
+        base: the encoder to start from, copied for each run.
         runtime: device and ranks.
         metric: what the best weights are chosen by.
         on_event: told what happens.
@@ -213,9 +213,8 @@ class Runner:
     def start(self, spec: RunSpec) -> Parts:
         """A new head on the encoder, as the run begins."""
         settings, task = self.settings, self.data.splits.task
-        encoder = self.base.encoder
-        if spec.num_runs > 1:
-            encoder = copy.deepcopy(encoder)
+        # The loaded weights are pages of a file; what is trained is memory of its own.
+        encoder = copy.deepcopy(self.base.encoder).to(self.runtime.device)
         parts = dataclasses.replace(
             self.base, encoder=with_dropout(encoder, settings.network.dropout)
         )

@@ -22,6 +22,7 @@ from bothways.model.config import (
     build_config,
 )
 from bothways.model.encoder import Encoder
+from bothways.model.layout import Batch, Layout
 from tests.contracts.cases import (
     CASES,
     NAMES,
@@ -231,3 +232,12 @@ def test_built_from_a_few_numbers() -> None:
 def test_the_same_encoder_over_another_vocabulary() -> None:
     config = base_config().with_vocab_size(50)
     assert change(config, embeddings__vocab_size=37) == base_config()
+
+
+def test_ids_without_a_row_are_named() -> None:
+    encoder = Encoder.build(vocab_size=10, hidden_size=8, num_heads=2, num_layers=1)
+    layout = Layout.packed([2])
+    with pytest.raises(ConfigError, match=r"token ids go from 3 to 10; .* rows 0 to 9"):
+        encoder(Batch(torch.tensor([3, 10]), layout))
+    with pytest.raises(ConfigError, match=r"type ids go from 0 to 1; .* rows 0 to 0"):
+        encoder(Batch(torch.tensor([3, 4]), layout, torch.tensor([0, 1])))

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from bothways.errors import ConfigError
 from bothways.model.config import EncoderConfig
 from bothways.model.dropout import Dropout
 from bothways.model.layout import Batch
@@ -45,9 +46,15 @@ class Embeddings(nn.Module):
 
         Raises:
             LengthError: when a sequence has more tokens than there are usable positions.
+            ConfigError: for an id or a type that has no row (asked on the CPU only, where it
+                costs no synchronisation).
         """
         layout = batch.layout
         self.config.check_length(layout.longest)
+        if batch.ids.device.type == "cpu" and not torch.compiler.is_compiling():
+            _check_rows("token ids", batch.ids, self.config.vocab_size)
+            if batch.type_ids is not None:
+                _check_rows("type ids", batch.type_ids, max(self.config.num_types, 1))
         states: Tensor = self.words(batch.ids)
         if self.config.scale != 1.0:
             states = states * self.config.scale
@@ -62,6 +69,15 @@ class Embeddings(nn.Module):
             states = self.norm(states)
         states = self.dropout(states)
         return states if self.projection is None else self.projection(states)
+
+
+def _check_rows(what: str, ids: Tensor, rows: int) -> None:
+    low, high = (int(bound) for bound in ids.aminmax())
+    if low < 0 or high >= rows:
+        raise ConfigError(
+            f"{what} go from {low} to {high}; the model has rows 0 to {rows - 1}. Is the tokenizer "
+            "the one that the model was trained with?"
+        )
 
 
 class SinusoidalPositions(nn.Embedding):

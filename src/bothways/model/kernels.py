@@ -32,6 +32,10 @@ ScoreBias = Callable[[Tensor, Tensor], Tensor]
 _BANDED_FROM = 4
 
 
+# Windows and a fixed split came to torch's variable-length kernel with this version.
+_VARLEN_THERE = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
+
+
 @dataclass(frozen=True)
 class Attended:
     """What attention returns.
@@ -185,6 +189,7 @@ def _banded(q: Tensor, k: Tensor, v: Tensor, scale: float, window: int) -> Tenso
 def _varlen_fits(query: Tensor, bias: ScoreBias | None, dropout: float) -> bool:
     return (
         query.is_cuda
+        and _VARLEN_THERE
         and query.dtype in (torch.float16, torch.bfloat16)
         and bias is None
         and dropout == 0.0
@@ -212,6 +217,7 @@ def _varlen(
         layout.longest,
         scale=scale,
         window_size=size,
+        num_splits=1,  # a text's bits then do not depend on the longest one beside it
     )
     assert isinstance(mixed, Tensor)
     return mixed

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from bothways.errors import TrainingError
-from bothways.training.optim import adamw, clip_gradients, parameter_groups, set_learning_rate
-from tests.training.runs import ToyObjective
+from bothways.training.optim import (
+    Together,
+    adamw,
+    clip_gradients,
+    make_optimizer,
+    muon,
+    parameter_groups,
+    set_learning_rate,
+    stable_adamw,
+)
+from bothways.training.stable_adamw import StableAdamW
+from bothways.training.state import load_optimizer, optimizer_tensors
+from tests.training.runs import ToyObjective, same_bits
 
 # Two orders of adding the same float32 squares.
 NORM_TOLERANCE = 1e-6
+# The same equation in another order of operations, in float32.
+UPDATE_TOLERANCE = 1e-6
 
 
 def names_in(module: nn.Module, group: dict[str, object]) -> set[str]:
@@ -96,3 +112,128 @@ def test_parameters_without_a_gradient_are_left_out() -> None:
     used.grad = torch.tensor([2.0])
     assert float(clip_gradients([used, unused], 1.0)) == 2.0
     assert abs(float(used.grad) - 1.0) < NORM_TOLERANCE
+
+
+# --- bounded updates --------------------------------------------------------------------------
+
+
+def moved(optimizer: torch.optim.Optimizer, parameter: nn.Parameter, *slopes: float) -> float:
+    """How far a parameter of equal numbers goes in the last of some steps."""
+    before = 0.0
+    for slope in slopes:
+        before = float(parameter.detach()[0])
+        parameter.grad = torch.full_like(parameter, slope)
+        optimizer.step()
+    return before - float(parameter.detach()[0])
+
+
+def test_steady_gradients_give_adamw() -> None:
+    ours, theirs = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+    betas = (0.9, 0.99)
+    mine = StableAdamW([ours], lr=0.01, betas=betas, weight_decay=0.1)
+    other = torch.optim.AdamW([theirs], lr=0.01, betas=betas, weight_decay=0.1)
+    for slope in (0.3, 0.3, 0.29, 0.28):
+        assert moved(mine, ours, slope) == pytest.approx(moved(other, theirs, slope), abs=1e-6)
+    torch.testing.assert_close(ours, theirs, rtol=UPDATE_TOLERANCE, atol=0.0)
+
+
+def test_a_sudden_gradient_moves_less_than_adamw_would() -> None:
+    """Wortsman et al. 2023: the second moment lags behind, and the step is far too large."""
+    slopes = (1e-3,) * 20 + (1.0,)
+    ours, theirs = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+    betas = (0.9, 0.999)
+    mine = moved(StableAdamW([ours], lr=0.01, betas=betas), ours, *slopes)
+    other = moved(torch.optim.AdamW([theirs], lr=0.01, betas=betas), theirs, *slopes)
+    # By hand: first moment 0.112, root of the second 0.219, and 1 / 0.219 is 4.56.
+    assert other == pytest.approx(0.01 * 0.112 / 0.219, rel=0.05)
+    assert mine == pytest.approx(other / 4.56, rel=0.1)
+
+
+# --- Muon -------------------------------------------------------------------------------------
+
+
+def test_muon_has_the_matrices_of_layers_and_adamw_the_rest() -> None:
+    objective = ToyObjective()
+    optimizer = muon(objective, learning_rate=1e-3, weight_decay=0.1)
+    matrices, *others = (names_in(objective, group) for group in optimizer.param_groups)
+    assert matrices == {
+        name
+        for name, parameter in objective.named_parameters()
+        if ".layers." in name and parameter.ndim == 2
+    }
+    assert "encoder.embeddings.words.weight" in others[0]
+    assert "head.output.weight" in others[0]
+    assert matrices.union(*others) == dict(objective.named_parameters()).keys()
+    assert sum(map(len, (matrices, *others))) == len(list(objective.parameters()))
+
+
+def test_muon_moves_all_directions_alike() -> None:
+    objective = ToyObjective()
+    optimizer = muon(objective, learning_rate=1e-3, matrix_learning_rate=0.5, weight_decay=0.0)
+    weight = objective.get_parameter("encoder.layers.0.attention.query.weight")
+    before = weight.detach().clone()
+    for parameter in objective.parameters():
+        parameter.grad = torch.randn_like(parameter) * torch.logspace(0, -2, parameter.shape[-1])
+    assert weight.grad is not None
+    slopes = torch.linalg.svdvals(weight.grad)
+    optimizer.step()
+    sizes = torch.linalg.svdvals((weight.detach() - before) / 0.5)
+    assert float(slopes[0] / slopes[24]) > 50.0
+    # As published, the iteration takes all but the smallest to about 0.7 to 1.2, in bfloat16.
+    assert 0.5 < float(sizes[24]) <= float(sizes[0]) < 1.4
+
+
+def test_several_optimizers_have_one_state_and_one_list_of_rates() -> None:
+    objective = ToyObjective()
+    optimizer = muon(objective, learning_rate=1e-3, matrix_learning_rate=0.02)
+    assert set_learning_rate(optimizer, 0.5) == 0.01
+    assert sorted({group["lr"] for group in optimizer.param_groups}) == [5e-4, 0.01]
+    assert [group["lr"] for member in optimizer.members for group in member.param_groups] == [
+        group["lr"] for group in optimizer.param_groups
+    ]
+    for parameter in objective.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad()
+    assert all(parameter.grad is None for parameter in objective.parameters())
+    assert len(optimizer.state) == len(list(objective.parameters()))
+
+
+@pytest.mark.parametrize("name", ["adamw", "stable-adamw", "muon"])
+def test_every_optimizer_goes_on_from_a_file(name: Any, tmp_path: Path) -> None:
+    def take(objective: ToyObjective, optimizer: torch.optim.Optimizer, seed: int) -> None:
+        torch.manual_seed(seed)
+        for parameter in objective.parameters():
+            parameter.grad = torch.randn_like(parameter)
+        optimizer.step()
+
+    straight, resumed = ToyObjective(), ToyObjective(seed=1)
+    optimizer = make_optimizer(name, straight, learning_rate=1e-2)
+    take(straight, optimizer, 0)
+    take(straight, optimizer, 1)
+    save_file(optimizer_tensors(straight, optimizer), tmp_path / "moments.safetensors")
+    resumed.load_state_dict(straight.state_dict())
+    other = make_optimizer(name, resumed, learning_rate=1e-2)
+    load_optimizer(resumed, other, tmp_path / "moments.safetensors")
+    take(straight, optimizer, 2)
+    take(resumed, other, 2)
+    assert same_bits(dict(straight.state_dict()), dict(resumed.state_dict()))
+
+
+def test_muon_without_layers_is_refused() -> None:
+    with pytest.raises(TrainingError, match="use adamw"):
+        muon(nn.Linear(3, 3), learning_rate=1e-3)
+
+
+def test_the_names_give_their_optimizers() -> None:
+    module = ToyObjective()
+    kinds = {
+        name: type(make_optimizer(name, module, learning_rate=1e-3))
+        for name in ("adamw", "stable-adamw", "muon")
+    }
+    assert kinds == {
+        "adamw": torch.optim.AdamW,
+        "stable-adamw": StableAdamW,
+        "muon": Together,
+    }
+    assert stable_adamw(module, learning_rate=1e-3).param_groups[0]["initial_lr"] == 1e-3

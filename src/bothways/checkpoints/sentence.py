@@ -2,8 +2,8 @@
 
 The layout is sentence-transformers': modules.json lists steps with a folder each (1_Pooling,
 2_Dense, ...); config_sentence_transformers.json holds prompts. Older and newer spellings are
-read; the older one, which every version reads, is written. A step that is not known is refused,
-since leaving it out would give other vectors without a word.
+read; the older one, which every version reads, is written where it can say it. A step that is not
+known is refused, since leaving it out would give other vectors without a word.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
-from bothways.errors import CheckpointError, UnsafeFileError, UnsupportedModelError
+from bothways.checkpoints.files import WeightFiles, read_json, read_json_object
+from bothways.errors import CheckpointError, UnsafeFileError, UnsupportedModelError, nearest
 from bothways.model.config import Activation
 from bothways.model.sentence import (
     Pool,
@@ -24,14 +25,22 @@ from bothways.model.sentence import (
     SentenceVector,
 )
 
-# Keys of the older pooling config, one a mode.
+# Keys of the older pooling config, one a mode, in the order in which it puts vectors side by side.
 _POOLING_KEYS: dict[str, PoolingMode] = {
     "pooling_mode_cls_token": "cls",
-    "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
     "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len",
 }
 _UNSUPPORTED_POOLING = ("pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken")
+# Words of the newer pooling config, whose order is its own.
+_POOLING_WORDS: dict[str, PoolingMode] = {
+    "cls": "cls",
+    "max": "max",
+    "mean": "mean",
+    "mean_sqrt_len_tokens": "mean_sqrt_len",
+}
+_OPTIONS = ("prompts", "default_prompt_name", "similarity_fn_name")
 _ACTIVATIONS: dict[str, Activation] = {
     "torch.nn.modules.activation.Tanh": "tanh",
     "torch.nn.modules.linear.Identity": "identity",
@@ -40,14 +49,14 @@ _ACTIVATIONS: dict[str, Activation] = {
     "torch.nn.modules.activation.SiLU": "silu",
 }
 _ACTIVATION_NAMES = {name: path for path, name in _ACTIVATIONS.items()}
+# What a dense layer can be told otherwise, and is not here.
+_DENSE_DEFAULTS = {
+    "module_input_name": "sentence_embedding",
+    "module_output_name": "sentence_embedding",
+    "use_residual": False,
+}
 _TYPES = ("Transformer", "Pooling", "Dense", "Normalize")
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON: {error}") from error
+_PACKAGE = "sentence_transformers."
 
 
 def read_sentence(folder: Path) -> SentenceVector | None:
@@ -55,18 +64,24 @@ def read_sentence(folder: Path) -> SentenceVector | None:
 
     Raises:
         UnsupportedModelError: for a step or a pooling mode that is not built here.
-        CheckpointError: for a file that cannot be read.
+        CheckpointError: for a file that cannot be read, or a default prompt that is not there.
     """
     listing = folder / "modules.json"
     if not listing.exists():
         return None
-    modules = sorted(_json(listing), key=lambda module: int(module["idx"]))
-    kinds = [str(module["type"]).rsplit(".", 1)[-1] for module in modules]
-    unknown = sorted({kind for kind in kinds if kind not in _TYPES})
+    modules = sorted(read_json(listing), key=lambda module: int(module["idx"]))
+    types = [str(module["type"]) for module in modules]
+    kinds = [name.rsplit(".", 1)[-1] for name in types]
+    unknown = [
+        name
+        for name, kind in zip(types, kinds, strict=True)
+        if kind not in _TYPES or not name.startswith(_PACKAGE)
+    ]
     if unknown:
         raise UnsupportedModelError(
-            f"{listing} names the steps {', '.join(unknown)}; supported: {', '.join(_TYPES)}. "
-            "Leaving a step out would change every vector, so the model is not loaded"
+            f"{listing} names the steps {', '.join(unknown)}; supported are "
+            f"{', '.join(_TYPES)} of sentence_transformers. Leaving a step out would change every "
+            "vector, so the model is not loaded"
         )
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise UnsupportedModelError(
@@ -80,44 +95,57 @@ def read_sentence(folder: Path) -> SentenceVector | None:
             SentenceNormalize() if kind == "Normalize" else _read_dense(folder / module["path"])
         )
     extra = folder / "config_sentence_transformers.json"
-    options: dict[str, Any] = _json(extra) if extra.exists() else {}
+    options: dict[str, Any] = read_json_object(extra) if extra.exists() else {}
+    prompts, default = options.get("prompts") or {}, options.get("default_prompt_name")
+    if default is not None and default not in prompts:
+        raise CheckpointError(
+            f"{extra} has the default_prompt_name {default!r}, and no such prompt; "
+            f"{nearest(default, prompts)}"
+        )
     return SentenceVector(
         _read_pooling(folder / modules[1]["path"] / "config.json"),
         steps,
-        prompts=options.get("prompts"),
-        default_prompt=options.get("default_prompt_name"),
+        prompts=prompts,
+        default_prompt=default,
         similarity=options.get("similarity_fn_name") or "cosine",
+        other={key: value for key, value in options.items() if key not in _OPTIONS},
     )
 
 
 def _read_pooling(path: Path) -> Pool:
-    config = _json(path)
+    config = read_json_object(path)
     refused = [key for key in _UNSUPPORTED_POOLING if config.get(key)]
     if config.get("include_prompt", True) is False:
         refused.append("include_prompt=false")
     named = config.get("pooling_mode")
     if named is not None:
         words = [named] if isinstance(named, str) else list(named)
-        refused += [word for word in words if word not in _POOLING_KEYS.values()]
-        modes = [mode for mode in _POOLING_KEYS.values() if mode in words]
+        refused += [word for word in words if word not in _POOLING_WORDS]
+        modes = [_POOLING_WORDS[word] for word in words if word in _POOLING_WORDS]
     else:
         modes = [mode for key, mode in _POOLING_KEYS.items() if config.get(key)]
     if refused or not modes:
         raise UnsupportedModelError(
             f"{path}: pooling {', '.join(refused) or 'without a mode'} is not supported; "
-            f"supported: {', '.join(_POOLING_KEYS.values())}"
+            f"supported: {', '.join(_POOLING_WORDS)}"
         )
     return Pool(modes)
 
 
 def _read_dense(folder: Path) -> SentenceDense:
-    config = _json(folder / "config.json")
+    config = read_json_object(folder / "config.json")
     activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
     if activation not in _ACTIVATIONS:
         raise UnsupportedModelError(
             f"{folder}: activation {activation!r} is not supported; supported: "
             f"{', '.join(_ACTIVATIONS)}"
         )
+    for key, usual in _DENSE_DEFAULTS.items():
+        if config.get(key) not in (None, usual):
+            raise UnsupportedModelError(
+                f"{folder}: a dense layer with {key} {config[key]!r} is not supported; "
+                f"supported: {usual!r}"
+            )
     dense = SentenceDense(
         config["in_features"],
         config["out_features"],
@@ -130,7 +158,13 @@ def _read_dense(folder: Path) -> SentenceDense:
             f"{folder} has no model.safetensors; weights in other formats are not opened. "
             "Convert them first: bothways convert OLD NEW"
         )
-    dense.load_state_dict(load_file(weights))
+    file = WeightFiles([weights])
+    expected = {name: tuple(tensor.shape) for name, tensor in dense.state_dict().items()}
+    if file.shapes != expected:
+        raise CheckpointError(
+            f"{weights} has the tensors {file.shapes}; config.json beside it means {expected}"
+        )
+    dense.load_state_dict({name: file.tensor(name) for name in expected})
     return dense
 
 
@@ -170,11 +204,16 @@ def write_sentence(
     _write(folder / "modules.json", listing)
     (folder / "1_Pooling").mkdir(exist_ok=True)
     pooling: dict[str, Any] = {"word_embedding_dimension": hidden_size}
-    pooling.update((key, mode in sentence.pool.modes) for key, mode in _POOLING_KEYS.items())
+    if sentence.pool.modes == tuple(m for m in _POOLING_KEYS.values() if m in sentence.pool.modes):
+        pooling.update((key, mode in sentence.pool.modes) for key, mode in _POOLING_KEYS.items())
+    else:  # an order of its own
+        words = {mode: word for word, mode in _POOLING_WORDS.items()}
+        pooling["pooling_mode"] = [words[mode] for mode in sentence.pool.modes]
     _write(folder / "1_Pooling" / "config.json", pooling)
     _write(
         folder / "config_sentence_transformers.json",
         {
+            **sentence.other,
             "prompts": sentence.prompts,
             "default_prompt_name": sentence.default_prompt,
             "similarity_fn_name": sentence.similarity,

@@ -1,4 +1,4 @@
-"""What commands share: loading a model as the flags say, and reading data files for it.
+"""What commands share: loading a model as the flags say, reading data files, telling what was cut.
 
 Column names and file options come from the flags, else from what fine-tuning stored in the model.
 """
@@ -6,6 +6,7 @@ Column names and file options come from the flags, else from what fine-tuning st
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,14 @@ from bothways.data.options import FileOptions
 from bothways.data.rows import Row
 from bothways.errors import UsageError
 from bothways.tasks.task import Columns
+from bothways.tokenization.encoding import Ledger
 
 if TYPE_CHECKING:
     from bothways.inference.model import Model
     from bothways.tasks.task import Task
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -46,17 +51,18 @@ def open_model(source: str, common: CommonSettings) -> Model:
     """The model, on the device, with the precision and threads that the flags ask for.
 
     Raises:
-        UsageError: for a precision that the device does not have.
+        UsageError: for a device that is not here, or threads below 1.
     """
     import torch
 
     from bothways.inference.model import load
+    from bothways.training.runtime import find_device
 
     if common.threads is not None:
         if common.threads < 1:
             raise UsageError(f"--threads is {common.threads}; it must be at least 1")
         torch.set_num_threads(common.threads)
-    device = common.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = find_device(common.device)
     dtype = None if common.precision == "auto" else getattr(torch, common.precision)
     return load(source, device=device, dtype=dtype)
 
@@ -78,16 +84,18 @@ def task_of(model: Model, columns: ColumnSettings) -> Task[Any]:
 
     Raises:
         TaskError: when the model has none.
+        UntrainedHeadError: when the weights of its head are random.
     """
-    from bothways.errors import TaskError
+    from bothways.inference.abilities import trained_task
 
-    if model.task is None:
-        raise TaskError(
-            f"this model has no task; it can: {', '.join(model.abilities())}. "
-            "Train one with `bothways finetune`"
-        )
-    task = model.task
+    task, _ = trained_task(model.parts, model.task)
     return dataclasses.replace(task, columns=columns.over(task.columns))  # type: ignore[type-var]
+
+
+def warn_of_loss(ledger: Ledger) -> None:
+    """Log what was cut, where something was and the output has no place for it."""
+    if ledger.texts_cut or ledger.dropped_characters:
+        logger.warning("%s", ledger.sentence())
 
 
 def texts(
@@ -103,7 +111,7 @@ def texts(
     from bothways.data.readers import cell
     from bothways.tasks.columns import find_columns
 
-    if path.suffix == ".txt" and common.format == "auto":
+    if path.suffix == ".txt" and common.format == "auto" and columns == ColumnSettings():
         from bothways.data.lines import read_lines
 
         yield from read_lines(path, encoding=common.encoding or "utf-8")

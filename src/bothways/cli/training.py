@@ -91,6 +91,7 @@ def _step_words(event: StepDone) -> str:
     parts = [f"epoch {event.epoch}", f"{event.step}/{event.steps}"]
     if event.loss is not None:
         parts.append(f"loss {event.loss:.3f}")
+    parts += [f"{name} {value:.3f}" for name, value in event.metrics.items()]
     if event.tokens_per_second is not None:
         parts.append(f"{event.tokens_per_second:,.0f} tokens/s")
     if event.seconds_left is not None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor
 
-from bothways.errors import TaskError
+from bothways.errors import TaskError, UsageError
 from bothways.inference.predictor import evaluating, run
-from bothways.inference.results import FillCandidate
+from bothways.inference.results import FillCandidate, Filled
 from bothways.model.encoder import Encoder, EncoderOutput
 from bothways.model.heads import MaskedLMHead
 from bothways.model.layout import Batch
@@ -25,24 +25,43 @@ def fill_masks(
     *,
     policy: CutPolicy,
     top: int,
-) -> list[list[list[FillCandidate]]]:
+    batch_tokens: int | None = None,
+) -> Filled:
     """For each text, for each of its masks, candidates with probabilities, best first.
 
     Only the masks' states are computed in the last layer, and only theirs meet the vocabulary.
 
     Raises:
-        TaskError: when a text has no mask.
+        UsageError: when `top` is below 1 or `texts` is a single text.
+        TaskError: when a text has no mask, or loses one where it is cut.
     """
-    mask_id = tokenizer.mask_id
-    if mask_id is None:
+    if top < 1:
+        raise UsageError(f"top is {top}; it must be at least 1")
+    if isinstance(texts, str):
+        raise UsageError(f"expected several texts, got one: {texts[:40]!r}; put it into a list")
+    if tokenizer.mask_id is None:
         raise TaskError("the tokenizer has no mask token, so there is nothing to fill")
-    ids, type_ids, _ = tokenizer.encode_ids(texts, policy=policy, special_tokens_in_text="parse")
-    without = [number for number, pieces in enumerate(ids, start=1) if mask_id not in pieces]
+    mask_id = tokenizer.mask_id
+    whole, _, _ = tokenizer.encode_ids(texts, policy=None, special_tokens_in_text="parse")
+    ids, type_ids, ledger = tokenizer.encode_ids(
+        texts, policy=policy, special_tokens_in_text="parse"
+    )
+    token = tokenizer.tokens([mask_id])[0]
+    without = [number for number, pieces in enumerate(whole, start=1) if mask_id not in pieces]
     if without:
-        token = tokenizer.tokens([mask_id])[0]
         raise TaskError(
             f"texts without {token}: numbers {', '.join(map(str, without[:10]))}; write {token} "
             "where a word is to be filled in"
+        )
+    lost = [
+        number
+        for number, (before, after) in enumerate(zip(whole, ids, strict=True), start=1)
+        if before.count(mask_id) > after.count(mask_id)
+    ]
+    if lost:
+        raise TaskError(
+            f"texts that lose a {token} where they are cut to {policy.max_length} tokens: numbers "
+            f"{', '.join(map(str, lost[:10]))}; shorten them, or keep another part (policy)"
         )
 
     def masks(batch: Batch) -> Tensor:
@@ -54,7 +73,9 @@ def fill_masks(
 
     found: dict[int, list[list[FillCandidate]]] = {}
     with evaluating(head):
-        for indices, rows, _ in run(encoder, read_out, ids, type_ids=type_ids, rows=masks):
+        for indices, rows, _ in run(
+            encoder, read_out, ids, type_ids=type_ids, rows=masks, batch_tokens=batch_tokens
+        ):
             best = rows.topk(min(top, rows.shape[1]), dim=-1)
             candidates = iter(zip(best.values.tolist(), best.indices.tolist(), strict=True))
             for index in indices:
@@ -65,4 +86,4 @@ def fill_masks(
                     ]
                     for _ in range(ids[index].count(mask_id))
                 ]
-    return [found[index] for index in range(len(texts))]
+    return Filled((found[index] for index in range(len(texts))), ledger)

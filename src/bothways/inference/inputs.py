@@ -1,4 +1,4 @@
-"""What a model takes: the task that its folder names, and texts as columns."""
+"""What a model takes: the task that its folder names, prompts, and texts as columns."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from bothways.checkpoints.parts import Parts
-from bothways.errors import UsageError
+from bothways.errors import UsageError, nearest
 from bothways.model.heads import ClassificationHead
+from bothways.model.sentence import SentenceVector
 from bothways.tasks.registry import task_from_state
 from bothways.tasks.task import Task
 from bothways.tasks.texts import texts_of
+from bothways.tokenization.policy import CutPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +35,40 @@ def task_of(parts: Parts) -> Task[Any] | None:
             len(parts.labels),
         )
     return task_from_state({"name": "classify", "labels": parts.labels})
+
+
+def one_window(policy: CutPolicy) -> CutPolicy:
+    """The policy, where each text is read once.
+
+    Raises:
+        UsageError: for windows, which only tasks put together again.
+    """
+    if policy.keep == "windows":
+        raise UsageError(
+            "each text is read once here, so policy 'windows' does not fit; use head, tail or "
+            "head+tail"
+        )
+    return policy
+
+
+def prompt_text(sentence: SentenceVector, prompt: str | None) -> str:
+    """What is put before each text.
+
+    Args:
+        sentence: knows prompts by name.
+        prompt: a name, or the text itself; None for the default prompt.
+
+    Raises:
+        UsageError: for what looks like a mistyped name.
+    """
+    prompts = sentence.prompts
+    name = prompt if prompt is not None else sentence.default_prompt
+    if name is None or name in prompts:
+        return prompts.get(name or "", "")
+    hint = nearest(name, prompts)
+    if hint.startswith("did you mean"):
+        raise UsageError(f"there is no prompt {name!r}; {hint}")
+    return name
 
 
 def text_columns(chunk: Sequence[Text], prompt: str) -> tuple[list[str], list[str] | None]:

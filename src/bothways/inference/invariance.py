@@ -1,8 +1,8 @@
-"""The probe behind `Model.bit_invariant`: do a text's states have the same bits in any batch?"""
+"""The probe behind `Model.bit_invariant`: does a text get the same bits in any batch?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -15,8 +15,17 @@ from bothways.model.layout import Batch
 _LENGTHS = (1, 2, 3, 5, 7, 8, 9, 17, 33, 64, 65, 127, 128)
 
 
-def is_bit_invariant(encoder: Encoder) -> bool:
-    """Whether random texts get equal bits alone and together, on this machine and thread count."""
+ReadOut = Callable[[EncoderOutput, Batch], Tensor]
+
+
+def is_bit_invariant(encoder: Encoder, *read_outs: ReadOut) -> bool:
+    """Whether random texts get equal bits alone and together, on this machine and thread count.
+
+    Args:
+        encoder: whose last states are compared.
+        read_outs: heads in evaluation mode and the like; their rows, one a sequence, are compared
+            too.
+    """
     generator = torch.Generator().manual_seed(0)
     axis = encoder.config.embeddings
     ids = [
@@ -24,19 +33,26 @@ def is_bit_invariant(encoder: Encoder) -> bool:
         for length in _LENGTHS
         if length <= axis.usable_positions
     ]
-    alone = _states(encoder, ids, batch_tokens=1)
-    together = _states(encoder, ids, batch_tokens=sum(_LENGTHS))
-    return all(torch.equal(alone[index], together[index]) for index in range(len(ids)))
+    alone, together = (_outputs(encoder, read_outs, ids, budget) for budget in (1, sum(_LENGTHS)))
+    return all(
+        torch.equal(one, other)
+        for index in range(len(ids))
+        for one, other in zip(alone[index], together[index], strict=True)
+    )
 
 
-def _states(encoder: Encoder, ids: Sequence[Sequence[int]], batch_tokens: int) -> dict[int, Tensor]:
-    found: dict[int, Tensor] = {}
-    for indices, rows, batch in run(encoder, last_states, ids, batch_tokens=batch_tokens):
-        found.update(zip(indices, batch.layout.split(rows), strict=True))
+def _outputs(
+    encoder: Encoder, read_outs: Sequence[ReadOut], ids: Sequence[Sequence[int]], budget: int
+) -> dict[int, list[Tensor]]:
+    """States and what is read out of them, by text."""
+    found: dict[int, list[Tensor]] = {}
+    rows: list[Sequence[Tensor]] = []
+
+    def read_out(output: EncoderOutput, batch: Batch) -> Tensor:
+        rows[:] = [each(output, batch).split(1) for each in read_outs]
+        return output.last_hidden
+
+    for indices, states, batch in run(encoder, read_out, ids, batch_tokens=budget):
+        columns = [batch.layout.split(states), *rows]
+        found.update(zip(indices, map(list, zip(*columns, strict=True)), strict=True))
     return found
-
-
-def last_states(output: EncoderOutput, batch: Batch) -> Tensor:
-    """The last layer's states, (tokens, hidden)."""
-    del batch
-    return output.last_hidden

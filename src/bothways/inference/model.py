@@ -14,21 +14,26 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from bothways.checkpoints.load import LoadReport, Parts, load_parts
 from bothways.checkpoints.save import save_parts
-from bothways.errors import TaskError, UntrainedHeadError, UsageError
+from bothways.errors import TaskError, UsageError
 from bothways.inference import prepacked
+from bothways.inference.abilities import (
+    abilities,
+    ability_words,
+    trained_masked_lm,
+    trained_task,
+)
+from bothways.inference.embedding import sentence_vectors, token_vectors
 from bothways.inference.filling import fill_masks
-from bothways.inference.inputs import Text, task_of, text_columns
-from bothways.inference.invariance import is_bit_invariant, last_states
+from bothways.inference.inputs import Text, one_window, prompt_text, task_of, text_columns
+from bothways.inference.invariance import is_bit_invariant
 from bothways.inference.logits import head_logits
-from bothways.inference.predictor import CHUNK_TEXTS, chunks, run
-from bothways.inference.results import Embeddings, FillCandidate, Results, TokenVectors
-from bothways.model.encoder import Encoder, EncoderOutput
-from bothways.model.layout import Batch
+from bothways.inference.predictor import CHUNK_TEXTS, chunks
+from bothways.inference.results import Embeddings, Filled, Results, Similarities, TokenVectors
+from bothways.model.encoder import Encoder
 from bothways.model.sentence import Pool, SentenceVector
 from bothways.tasks.task import Task
 from bothways.tokenization.encoding import Ledger, Policy
@@ -102,7 +107,7 @@ class Model:
                 f"max_length is {max_length}; this model reads at most {usable} tokens"
             )
         declared = self.tokenizer.declared_max_length
-        length = max_length or min(declared or usable, usable)
+        length = min(declared or usable, usable) if max_length is None else max_length
         return CutPolicy(length, keep, overlap)
 
     def embed(
@@ -122,7 +127,8 @@ class Model:
         Args:
             texts: texts or pairs; any iterable.
             prompt: name of a prompt of the model, or a text to put before each input.
-            pooling: None for what the folder says (mean where it says nothing).
+            pooling: None for what the folder says (mean where it says nothing); another one
+                takes its place, and the folder's later steps stay.
             normalize: None for what the folder says.
             max_length: longest text in tokens; None for the folder's.
             policy: what is kept of longer texts.
@@ -159,74 +165,61 @@ class Model:
         policy: CutPolicy | None = None,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], None] | None = None,
+        chunk_texts: int = CHUNK_TEXTS,
     ) -> Iterator[Embeddings]:
-        """`embed` in parts of at most 16,384 texts, for inputs larger than memory."""
-        sentence = self.sentence if pooling is None else SentenceVector(Pool([pooling]))
-        before = self._prompt(prompt)
+        """`embed` in parts of at most `chunk_texts` texts, for inputs larger than memory."""
+        sentence = self.sentence if pooling is None else self.sentence.pooled_by(pooling)
+        before = prompt_text(self.sentence, prompt)
+        policy = one_window(policy or self.policy())
 
-        def read_out(output: EncoderOutput, batch: Batch) -> Tensor:
-            vectors: Tensor = sentence(output, batch, normalize=normalize)
-            return vectors.float()
-
-        for chunk in chunks(texts, CHUNK_TEXTS):
-            firsts, seconds = text_columns(chunk, before)
-            ids, type_ids, ledger = self.tokenizer.encode_ids(
-                firsts, seconds, policy=policy or self.policy()
-            )
-            vectors: NDArray[np.float32] | None = None
-            for indices, rows, _ in run(
+        for chunk in chunks(texts, chunk_texts):
+            columns = text_columns(chunk, before)
+            ids, type_ids, ledger = self.tokenizer.encode_ids(*columns, policy=policy)
+            vectors = sentence_vectors(
                 self.encoder,
-                read_out,
+                sentence,
                 ids,
-                type_ids=type_ids,
-                rows=sentence.rows,
+                type_ids,
+                normalize=normalize,
                 batch_tokens=batch_tokens,
                 on_batch=on_batch,
-            ):
-                if vectors is None:
-                    vectors = np.empty((len(chunk), rows.shape[1]), dtype=np.float32)
-                vectors[indices] = rows.cpu().numpy()
-            assert vectors is not None
+            )
             yield Embeddings(vectors, ledger)
 
     def dimension(self, pooling: Literal["cls", "mean", "max"] | None = None) -> int:
         """Width of the vectors that `embed` returns."""
-        hidden = self.encoder.config.hidden_size
-        if pooling is not None:
-            return hidden
-        width = hidden * len(self.sentence.pool.modes)
-        for step in self.sentence.steps:
-            width = getattr(getattr(step, "linear", None), "out_features", width)
-        return width
+        if self.sentence.dense:
+            return self.sentence.dense[-1].linear.out_features
+        modes = 1 if pooling is not None else len(self.sentence.pool.modes)
+        return self.encoder.config.hidden_size * modes
 
     def embed_tokens(
-        self, texts: Iterable[Text], *, max_length: int | None = None, policy: Policy = "head"
+        self,
+        texts: Iterable[Text],
+        *,
+        max_length: int | None = None,
+        policy: Policy = "head",
+        chunk_texts: int = CHUNK_TEXTS,
     ) -> TokenVectors:
         """One (pieces, hidden) float32 array a text: the last layer, special pieces included."""
-        arrays: list[NDArray[np.float32]] = []
-        ledger = Ledger()
-        for chunk in chunks(texts, CHUNK_TEXTS):
-            firsts, seconds = text_columns(chunk, "")
-            ids, type_ids, part = self.tokenizer.encode_ids(
-                firsts, seconds, policy=self.policy(max_length, policy)
-            )
-            ledger = ledger + part
-            found: dict[int, NDArray[np.float32]] = {}
-            for indices, rows, batch in run(self.encoder, last_states, ids, type_ids=type_ids):
-                pieces = batch.layout.split(rows.float().cpu())
-                # A copy a text, so that one kept array does not keep its whole batch.
-                found.update(zip(indices, (piece.numpy().copy() for piece in pieces), strict=True))
-            arrays.extend(found[index] for index in range(len(chunk)))
-        return TokenVectors(arrays, ledger)
+        vectors = TokenVectors()
+        cut = one_window(self.policy(max_length, policy))
+        for chunk in chunks(texts, chunk_texts):
+            columns = text_columns(chunk, "")
+            ids, type_ids, ledger = self.tokenizer.encode_ids(*columns, policy=cut)
+            vectors.extend(token_vectors(self.encoder, ids, type_ids))
+            vectors.ledger = vectors.ledger + ledger
+        return vectors
 
     def similarity(
-        self, texts: Sequence[str], others: Sequence[str] | None = None
-    ) -> NDArray[np.float32]:
-        """Similarity of every text with every other, (n, m) float32.
+        self, texts: Sequence[str], others: Sequence[str] | None = None, **options: Any
+    ) -> Similarities:
+        """Similarity of every text with every other, (n, m) float32, with a ledger.
 
         Args:
             texts: rows.
             others: columns; None for the same texts.
+            options: of `embed`: max_length, policy, batch_tokens.
 
         Raises:
             TaskError: when the model compares vectors by neither cosine nor dot product.
@@ -238,10 +231,11 @@ class Model:
                 "Use embed and compare them yourself"
             )
         normalize = True if kind == "cosine" else None
-        left = self.embed(texts, normalize=normalize).vectors
-        right = left if others is None else self.embed(others, normalize=normalize).vectors
-        product: NDArray[np.float32] = left @ right.T
-        return product
+        left = self.embed(texts, normalize=normalize, **options)
+        if others is None:
+            return Similarities.of(left.vectors @ left.vectors.T, left.ledger)
+        right = self.embed(others, normalize=normalize, **options)
+        return Similarities.of(left.vectors @ right.vectors.T, left.ledger + right.ledger)
 
     def predict(
         self,
@@ -283,10 +277,11 @@ class Model:
         policy: CutPolicy | None = None,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], None] | None = None,
+        chunk_texts: int = CHUNK_TEXTS,
     ) -> Iterator[Results]:
-        """`predict` in parts of at most 16,384 examples, for inputs larger than memory."""
-        task, head = self._task_and_head()
-        for chunk in chunks(examples, CHUNK_TEXTS):
+        """`predict` in parts of at most `chunk_texts` examples, for inputs larger than memory."""
+        task, head = trained_task(self.parts, self.task)
+        for chunk in chunks(examples, chunk_texts):
             given = task.examples(chunk)
             encodings, ledger = task.encode_all(given, self.tokenizer, policy or self.policy())
             logits, batch = head_logits(
@@ -294,31 +289,42 @@ class Model:
             )
             yield Results(task.decode(logits, batch), ledger)
 
-    def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[list[FillCandidate]]]:
+    def fill(
+        self,
+        texts: Sequence[str],
+        *,
+        top: int = 5,
+        max_length: int | None = None,
+        policy: Policy = "head",
+        batch_tokens: int | None = None,
+    ) -> Filled:
         """The most probable tokens for each mask of each text.
 
         Args:
             texts: each with at least one mask token written out, such as [MASK].
             top: candidates a mask.
+            max_length: longest text in tokens; None for the folder's.
+            policy: what is kept of longer texts.
+            batch_tokens: budget of a batch; None for the device's default.
 
         Returns:
-            For each text, for each of its masks, candidates with probabilities, best first.
+            For each text, for each of its masks, candidates with probabilities, best first; with
+            a ledger.
 
         Raises:
-            TaskError: when the model has no masked-LM head or a text no mask.
+            TaskError: when the model has no masked-LM head, or a text has no mask or loses one
+                where it is cut.
             UntrainedHeadError: when that head's weights are random.
         """
-        head = self.parts.masked_lm
-        if head is None:
-            raise TaskError(
-                "this checkpoint has no masked-language-model head, so it cannot fill masks; "
-                f"it can: {', '.join(self.abilities())}"
-            )
-        if "head" in self.report.untrained:
-            raise UntrainedHeadError(
-                "the masked-LM head's weights are random: it cannot fill masks"
-            )
-        return fill_masks(self.encoder, head, self.tokenizer, texts, policy=self.policy(), top=top)
+        return fill_masks(
+            self.encoder,
+            trained_masked_lm(self.parts, self.task),
+            self.tokenizer,
+            texts,
+            policy=one_window(self.policy(max_length, policy)),
+            top=top,
+            batch_tokens=batch_tokens,
+        )
 
     def generate(self, *texts: object, **options: object) -> NoReturn:
         """Refuse: an encoder reads a whole text at once and continues none.
@@ -329,25 +335,23 @@ class Model:
         del texts, options
         raise TaskError(
             "an encoder reads a text whole, both ways, and does not continue it. "
-            f"This model can: {', '.join(self.abilities())}"
+            f"This model can: {ability_words(self.parts, self.task)}"
         )
 
     def abilities(self) -> list[str]:
         """What this model can be asked for."""
-        abilities = ["embed", "embed_tokens", "similarity"]
-        if self.head is not None and self.task is not None:
-            abilities.append(f"predict ({self.task.name})")
-        if self.parts.masked_lm is not None:
-            abilities.append("fill")
-        return abilities
+        return abilities(self.parts, self.task)
 
     @cached_property
     def bit_invariant(self) -> bool:
-        """Whether a text's states have the same bits alone and in a batch, on this machine.
+        """Whether a text gets the same bits alone and in a batch, on this machine.
 
-        Found by a probe at first use: a few random texts, alone and together.
+        Found by a probe at first use: a few random texts, alone and together, their states,
+        vectors and logits.
         """
-        return is_bit_invariant(self.encoder)
+        per_text = getattr(self.head, "unit", None) == "sequence"
+        heads = [self.head] if self.head is not None and per_text else []
+        return is_bit_invariant(self.encoder, self.sentence, *heads)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the model where `load`, transformers and sentence-transformers find it.
@@ -357,23 +361,6 @@ class Model:
             overwrite: allow a folder that holds a model.
         """
         save_parts(self.parts, Path(folder), overwrite=overwrite)
-
-    def _task_and_head(self) -> tuple[Task[Any], nn.Module]:
-        if self.task is None or self.head is None:
-            raise TaskError(
-                f"this model has no head for a task; it can: {', '.join(self.abilities())}. "
-                "Train one with `bothways finetune`"
-            )
-        if not self.parts.head_trained:
-            raise UntrainedHeadError(
-                "the head's weights are random, so its predictions mean nothing; train it with "
-                "`bothways finetune` first"
-            )
-        return self.task, self.head
-
-    def _prompt(self, prompt: str | None) -> str:
-        name = prompt if prompt is not None else self.sentence.default_prompt
-        return "" if name is None else self.sentence.prompts.get(name, name)
 
 
 def load(

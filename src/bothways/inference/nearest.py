@@ -42,11 +42,13 @@ def nearest(
     scores = np.empty((len(queries), k), dtype=np.float32)
     indices = np.empty((len(queries), k), dtype=np.int64)
     for start in range(0, len(queries), _QUERY_BLOCK):
-        block = torch.from_numpy(np.ascontiguousarray(queries[start : start + _QUERY_BLOCK]))
+        block = torch.from_numpy(np.array(queries[start : start + _QUERY_BLOCK], dtype=np.float32))
         best = torch.empty(len(block), 0)
         rows = torch.empty(len(block), 0, dtype=torch.long)
         for first in range(0, len(corpus), _CORPUS_BLOCK):
-            part = torch.from_numpy(np.array(corpus[first : first + _CORPUS_BLOCK]))
+            part = torch.from_numpy(
+                np.array(corpus[first : first + _CORPUS_BLOCK], dtype=np.float32)
+            )
             best = torch.cat([best, block @ part.T], dim=1)
             fresh = torch.arange(first, first + len(part)).expand(len(block), -1)
             rows = torch.cat([rows, fresh], dim=1)
@@ -59,9 +61,10 @@ def nearest(
 
 def _best(scores: torch.Tensor, k: int) -> torch.Tensor:
     """Columns of the k largest scores a row, best first, the smaller column first in a tie."""
-    kth = scores.topk(min(k, scores.shape[1]), dim=1).values[:, -1:]
+    kth_place = min(k, scores.shape[1])
+    kth = scores.topk(kth_place, dim=1).values[:, -1:]
     # Columns below the k-th value cannot be among the best; few stay, ties included.
-    most = int((scores >= kth).sum(1).max())
+    most = max(kth_place, int((scores >= kth).sum(1).max()))  # no number is no smaller than it
     columns = scores.topk(most, dim=1).indices.sort(dim=1).values
     order = scores.gather(1, columns).argsort(dim=1, descending=True, stable=True)[:, :k]
     return columns.gather(1, order)

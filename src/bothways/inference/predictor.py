@@ -12,6 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from bothways.errors import UsageError
 from bothways.inference.batches import CPU_BATCH_TOKENS, GPU_BATCH_TOKENS, plan_batches
 from bothways.model.encoder import Encoder, EncoderOutput
 from bothways.model.layout import Batch, Layout
@@ -49,15 +50,18 @@ def run(
     device = encoder.embeddings.words.weight.device
     if batch_tokens is None:
         batch_tokens = CPU_BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
-    with evaluating(encoder), torch.inference_mode():
+    with evaluating(encoder):
         for indices in plan_batches([len(piece) for piece in ids], batch_tokens):
-            batch = Batch(
-                _join(ids, indices),
-                Layout.packed([len(ids[index]) for index in indices]),
-                None if type_ids is None else _join(type_ids, indices),
-            ).to(device)
-            wanted = None if rows is None else rows(batch)
-            yield indices, read_out(encoder(batch, rows=wanted), batch), batch
+            # Not around the yield: whoever takes the outputs, and may stop or fail, is elsewhere.
+            with torch.inference_mode():
+                batch = Batch(
+                    _join(ids, indices),
+                    Layout.packed([len(ids[index]) for index in indices]),
+                    None if type_ids is None else _join(type_ids, indices),
+                ).to(device)
+                wanted = None if rows is None else rows(batch)
+                result = read_out(encoder(batch, rows=wanted), batch)
+            yield indices, result, batch
             if on_batch is not None:
                 on_batch(len(indices))
 
@@ -85,7 +89,13 @@ class evaluating:  # noqa: N801 - a context manager, read as a verb
 
 
 def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Lists of at most `size` items, in order; reads no further than needed."""
+    """Lists of at most `size` items, in order; reads no further than needed.
+
+    Raises:
+        UsageError: for a single text, whose letters are not what was meant.
+    """
+    if isinstance(items, str):
+        raise UsageError(f"expected several texts, got one: {items[:40]!r}; put it into a list")
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk

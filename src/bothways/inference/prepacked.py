@@ -4,10 +4,12 @@ oneDNN's linear runs faster on weights laid out for it beforehand, with the acti
 gives each row the same bits however many rows there are (two or more; a single row is doubled).
 `install` puts a fast path in front of each projection of an encoder or head. The modules and
 their parameters stay what they are: `state_dict`, peft and captum see no difference. A copy is
-keyed by the identity and version of each parameter it was made from, is made again when one
-changes, and is dropped when its module is called in training. Wherever the fast path does not
-apply (training, gradients, other devices and types, wrapped layers, export), the plain module
-runs.
+keyed by identity, version and memory of each parameter it was made from, is made again when one
+changes or any optimizer has taken a step, and is dropped when its module is called in training.
+Wherever the fast path does not
+apply (training, gradients, autocast, other devices and types, wrapped or hooked layers, export),
+the plain module runs. One change cannot be seen: of values through `.data`, which torch does not
+count; change them under `torch.no_grad()`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from bothways.model.attention import Attention
 from bothways.model.config import Activation
@@ -59,14 +62,57 @@ class PackedLinear:
 
     def __call__(self, rows: Tensor) -> Tensor:
         """activation(rows weight^T + bias), (..., out)."""
-        single = rows.numel() == rows.shape[-1]
-        if single:  # one row takes another kernel, with other bits
-            rows = rows.reshape(1, -1).expand(2, -1).contiguous()
+        if rows.numel() == rows.shape[-1]:  # one row takes another kernel, with other bits
+            return self._product(rows.reshape(1, -1).repeat(2, 1))[0].view(*rows.shape[:-1], -1)
+        return self._product(rows)
+
+    def _product(self, rows: Tensor) -> Tensor:
         name, algorithm = self.activation
         result: Tensor = torch.ops.mkldnn._linear_pointwise(
             rows, self.weight, self.bias, name, [], algorithm
         )
-        return result[:1] if single else result
+        return result
+
+
+class _Known:
+    """A parameter as it was when a copy was made.
+
+    Parameter and memory are held, because an identity or an address alone may come again.
+    """
+
+    def __init__(self, parameter: nn.Parameter) -> None:
+        self.parameter, self.memory = parameter, parameter.detach()
+        self.version, self.steps = _version(parameter), _STEPS.count
+
+    def is_still(self, parameter: nn.Parameter) -> bool:
+        """Whether nothing has changed; `module.to(...)` and back moves the memory alone."""
+        return (
+            parameter is self.parameter
+            and self.steps == _STEPS.count
+            and _version(parameter) == self.version
+            and parameter.data_ptr() == self.memory.data_ptr()
+        )
+
+
+class _Steps:
+    """Counts the steps of all optimizers: fused ones change weights and not their versions."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._watching = False
+
+    def watch(self) -> None:
+        """Count from now on."""
+        if not self._watching:
+            register_optimizer_step_post_hook(self._count)
+            self._watching = True
+
+    def _count(self, *call: object) -> None:
+        del call
+        self.count += 1
+
+
+_STEPS = _Steps()
 
 
 class _FastPath(Generic[Module]):
@@ -77,7 +123,7 @@ class _FastPath(Generic[Module]):
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self._made_from: list[tuple[nn.Parameter, int]] = []
+        self._made_from: list[_Known] = []
         self._packed: Any = None
 
     def linears(self) -> tuple[nn.Module, ...]:
@@ -96,21 +142,20 @@ class _FastPath(Generic[Module]):
         if torch.is_grad_enabled() or states.dtype != torch.float32 or not states.is_cpu:
             return None
         linears = self.linears()
-        if any(type(linear) is not nn.Linear for linear in linears):
-            return None  # wrapped by an adapter, or quantised
+        if not all(map(_is_plain, linears)) or torch.is_autocast_enabled("cpu"):
+            return None
         parameters = [parameter for linear in linears for parameter in linear.parameters()]
         if self._packed is None or not self._unchanged(parameters):
             if any(parameter.dtype != torch.float32 for parameter in parameters):
                 return None
             self._packed = self.pack()
-            self._made_from = [(parameter, _version(parameter)) for parameter in parameters]
+            self._made_from = [_Known(parameter) for parameter in parameters]
         return self._packed
 
     def _unchanged(self, parameters: list[nn.Parameter]) -> bool:
-        # The parameters themselves are kept: an identity alone may come again.
         return len(parameters) == len(self._made_from) and all(
-            parameter is known and _version(parameter) == version
-            for parameter, (known, version) in zip(parameters, self._made_from, strict=True)
+            known.is_still(parameter)
+            for parameter, known in zip(parameters, self._made_from, strict=True)
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _FastPath[Module]:
@@ -188,7 +233,7 @@ class FastFeedForward(_FastPath[FeedForward]):
     def __call__(self, states: Tensor) -> Tensor:
         """The network's output, token by token."""
         packed = self.packed(states) if self.module.activation in _FUSED else None
-        if packed is None:
+        if packed is None or self.module.dropout.training:
             return FeedForward.forward(self.module, states)
         first, second, gate = packed
         inner: Tensor = first(states)
@@ -200,6 +245,7 @@ def install(module: nn.Module) -> None:
     """Put a fast path in front of every projection below a module; harmless to call twice."""
     if not available():
         return
+    _STEPS.watch()
     for child in module.modules():
         if isinstance(child, Attention):
             _override(child, "project", FastProjection)
@@ -220,6 +266,20 @@ def uninstall(module: nn.Module) -> None:
 def _override(module: nn.Module, method: str, fast: type[_FastPath[Any]]) -> None:
     if method not in module.__dict__:
         module.__dict__[method] = fast(module)
+
+
+def _is_plain(linear: nn.Module) -> bool:
+    """Whether calling a layer does the product and nothing else.
+
+    Not so where an adapter wraps it, a hook watches it or makes its weight, or a library has put a
+    forward of its own in its place.
+    """
+    return (
+        type(linear) is nn.Linear
+        and not linear._forward_hooks
+        and not linear._forward_pre_hooks
+        and isinstance(linear.__dict__.get("forward"), FastLinear | None)
+    )
 
 
 def _version(parameter: nn.Parameter) -> int:

@@ -25,6 +25,27 @@ class Embeddings:
     ledger: Ledger = field(default_factory=Ledger)
 
 
+class Similarities(np.ndarray[tuple[int, ...], np.dtype[np.float32]]):
+    """Similarity of every text with every other, (n, m) float32.
+
+    Attributes:
+        ledger: what was cut.
+    """
+
+    ledger: Ledger
+
+    @classmethod
+    def of(cls, scores: NDArray[np.float32], ledger: Ledger) -> Similarities:
+        """Scores with their ledger."""
+        made: Similarities = scores.view(cls)
+        made.ledger = ledger
+        return made
+
+    def __array_finalize__(self, source: object) -> None:
+        """A part of the array has the ledger of the whole."""
+        self.ledger = getattr(source, "ledger", Ledger())
+
+
 class TokenVectors(list[NDArray[np.float32]]):
     """One (pieces, hidden) float32 array a text, in input order.
 
@@ -32,9 +53,11 @@ class TokenVectors(list[NDArray[np.float32]]):
         ledger: what was cut.
     """
 
-    def __init__(self, arrays: Iterable[NDArray[np.float32]], ledger: Ledger) -> None:
+    def __init__(
+        self, arrays: Iterable[NDArray[np.float32]] = (), ledger: Ledger | None = None
+    ) -> None:
         super().__init__(arrays)
-        self.ledger = ledger
+        self.ledger = ledger or Ledger()
 
 
 class Results(list[Result]):
@@ -62,3 +85,15 @@ class FillCandidate:
     token: str
     id: int
     probability: float
+
+
+class Filled(list[list[list[FillCandidate]]]):
+    """For each text, for each of its masks, candidates, best first.
+
+    Attributes:
+        ledger: what was cut.
+    """
+
+    def __init__(self, texts: Iterable[list[list[FillCandidate]]], ledger: Ledger) -> None:
+        super().__init__(texts)
+        self.ledger = ledger

@@ -5,8 +5,8 @@ Reading and writing the folder layout of these steps is in `checkpoints/sentence
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -92,6 +92,7 @@ class SentenceVector(nn.Module):
         prompts: text put before an input, by name.
         default_prompt: the name used when none is given, or None.
         similarity: what the vectors are compared by.
+        other: what else the folder says about its vectors; kept for saving.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class SentenceVector(nn.Module):
         prompts: dict[str, str] | None = None,
         default_prompt: str | None = None,
         similarity: str = "cosine",
+        other: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.pool = pool
@@ -109,6 +111,25 @@ class SentenceVector(nn.Module):
         self.prompts = dict(prompts or {})
         self.default_prompt = default_prompt
         self.similarity = similarity
+        self.other = dict(other or {})
+
+    @property
+    def dense(self) -> list[SentenceDense]:
+        """The steps that change the width."""
+        return [step for step in self.steps if isinstance(step, SentenceDense)]
+
+    def pooled_by(self, mode: PoolingMode) -> SentenceVector:
+        """The same steps after another pooling.
+
+        Raises:
+            ConfigError: when the first dense layer was made for another width.
+        """
+        if self.dense and len(self.pool.modes) > 1:
+            raise ConfigError(
+                f"pooling {mode!r} makes vectors of another width than {', '.join(self.pool.modes)}"
+                ", which the dense layer after it was made for; leave the pooling as it is"
+            )
+        return SentenceVector(Pool([mode]), list(self.steps))  # type: ignore[arg-type]
 
     def rows(self, batch: Batch) -> Tensor | None:
         """Tokens whose last states are read; None for all."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,15 +41,13 @@ class Settings:
 
 def run(settings: Settings) -> Output:
     """Embed and write."""
-    from bothways.cli.arrays import npy_writer
+    from bothways.cli.files import claim, npy_writer
 
     start = time.perf_counter()
+    claim(settings.output, overwrite=settings.overwrite, suffix=".npy")
     model = open_model(settings.model, settings.common)
     ledger = Ledger()
-    with (
-        npy_writer(settings.output, overwrite=settings.overwrite) as write,
-        counting("texts") as count,
-    ):
+    with npy_writer(settings.output) as write, counting("texts") as count:
         for part in model.embed_stream(
             texts(settings.input, settings.columns, settings.common),
             prompt=settings.prompt,
@@ -73,6 +70,6 @@ def run(settings: Settings) -> Output:
             "dimension": dimension,
             "seconds": seconds,
             "bit_invariant": model.bit_invariant,
-            "ledger": dataclasses.asdict(ledger),
+            "ledger": ledger.as_dict(),
         },
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from bothways.cli.inputs import open_model
+from bothways.cli.inputs import open_model, warn_of_loss
 from bothways.cli.output import Output
 from bothways.config import CommonSettings
 from bothways.errors import UsageError
@@ -34,10 +34,16 @@ def run(settings: Settings) -> Output:
     """Fill."""
     if not settings.texts:
         raise UsageError("give at least one text with a mask token, in quotes")
-    if settings.top < 1:
-        raise UsageError(f"--top is {settings.top}; it must be at least 1")
     model = open_model(settings.model, settings.common)
-    filled = model.fill(settings.texts, top=settings.top)
+    common = settings.common
+    filled = model.fill(
+        settings.texts,
+        top=settings.top,
+        max_length=common.max_length,
+        policy=common.policy,
+        batch_tokens=common.batch_tokens,
+    )
+    warn_of_loss(filled.ledger)
     lines = []
     for text, masks in zip(settings.texts, filled, strict=True):
         lines.append(text)
@@ -48,4 +54,7 @@ def run(settings: Settings) -> Output:
         {"text": text, "masks": [[dataclasses.asdict(each) for each in mask] for mask in masks]}
         for text, masks in zip(settings.texts, filled, strict=True)
     ]
-    return Output("\n".join(lines), {"model": settings.model, "texts": data})
+    return Output(
+        "\n".join(lines),
+        {"model": settings.model, "texts": data, "ledger": filled.ledger.as_dict()},
+    )

@@ -49,7 +49,7 @@ def run(settings: Settings) -> Output:
         data["explain"] = explain(model.encoder.config)
         parts += ["", data["explain"]]
     if settings.text is not None:
-        data["text"], told = _text(model, settings.text)
+        data["text"], told = _text(model, settings.text, settings.common)
         parts += ["", told]
     return Output("\n".join(parts), data)
 
@@ -82,7 +82,7 @@ def _told(facts: dict[str, Any]) -> str:
         "size": f"{facts['layers']} layers, {facts['hidden_size']} wide, {facts['heads']} heads, "
         f"{facts['parameters'] / 1e6:.1f} million parameters",
         "reads": f"up to {facts['usable_positions']} tokens, {facts['vocabulary']:,} pieces",
-        "can": ", ".join(facts["abilities"]),
+        "can": ", ".join(facts["abilities"]) or "nothing, because it has no tokenizer",
         **({"labels": f"{len(facts['labels'])}: {labels}"} if labels else {}),
         "saves as": facts["transformers"],
         "same bits alone and in any batch": "yes" if facts["bit_invariant"] else "no",
@@ -91,11 +91,11 @@ def _told(facts: dict[str, Any]) -> str:
     return "\n".join(f"{name:<{width}}{value}" for name, value in rows.items())
 
 
-def _text(model: Model, text: str) -> tuple[dict[str, Any], str]:
+def _text(model: Model, text: str, common: CommonSettings) -> tuple[dict[str, Any], str]:
     from bothways.inference.lookahead import lookahead
 
-    policy = model.policy()
-    encoding = model.tokenizer.encode(text, max_length=policy.max_length)
+    policy = model.policy(common.max_length, common.policy)
+    encoding = model.tokenizer.encode(text, max_length=policy.max_length, policy=policy.keep)
     tokens = model.tokenizer.tokens(encoding.ids)
     pieces = [
         {"piece": token, "id": piece, "start": start, "end": end, "surface": text[start:end]}
@@ -116,5 +116,6 @@ def _text(model: Model, text: str) -> tuple[dict[str, Any], str]:
     ]
     return {
         "pieces": pieces,
+        "tokens_cut": encoding.tokens_cut,
         "attention": [dataclasses.asdict(each) for each in layers],
     }, "\n".join(lines)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from bothways.cli.inputs import ColumnSettings, file_options, open_model, task_o
 from bothways.cli.output import Output
 from bothways.cli.progress import counting
 from bothways.config import CommonSettings
-from bothways.errors import UsageError
 from bothways.tokenization.encoding import Ledger
 
 logger = logging.getLogger(__name__)
@@ -42,25 +41,24 @@ class Settings:
 
 def run(settings: Settings) -> Output:
     """Predict, and write the results or hand them out."""
+    from bothways.cli.files import claim
     from bothways.files import Staged
 
     start = time.perf_counter()
     output = settings.output
-    if output is not None and output.exists() and not settings.overwrite:
-        raise UsageError(f"{output} exists; give another name, or --overwrite to replace it")
+    ledgers: list[Ledger] = []
     if output is None:
-        found = _stream(settings, Ledgers())
+        found = _stream(settings, ledgers, None)
         return Output((_line(result) for result in found), found)
-    ledgers = Ledgers()
+    claim(output, overwrite=settings.overwrite)
     with (
         Staged(output.parent) as files,
         files.stream(output.name) as stream,
         counting("examples") as count,
     ):
-        for result in _stream(settings, ledgers):
+        for result in _stream(settings, ledgers, count):
             stream.write((_line(result) + "\n").encode())
-            count(1)
-    ledger = Ledger.total(ledgers.parts)
+    ledger = Ledger.total(ledgers)
     seconds = time.perf_counter() - start
     return Output(
         f"{output}: {ledger.texts} results in {seconds:.1f} s\n{ledger.sentence()}",
@@ -69,24 +67,19 @@ def run(settings: Settings) -> Output:
             "output": str(output),
             "count": ledger.texts,
             "seconds": seconds,
-            "ledger": dataclasses.asdict(ledger),
+            "ledger": ledger.as_dict(),
         },
     )
-
-
-class Ledgers:
-    """Ledgers of the parts of a stream, filled while it is read."""
-
-    def __init__(self) -> None:
-        self.parts: list[Ledger] = []
 
 
 def _line(result: dict[str, Any]) -> str:
     return json.dumps(result, ensure_ascii=False)
 
 
-def _stream(settings: Settings, ledgers: Ledgers) -> Iterator[dict[str, Any]]:
-    """One object a row, in input order; what was cut is logged at the end."""
+def _stream(
+    settings: Settings, ledgers: list[Ledger], on_batch: Callable[[int], None] | None
+) -> Iterator[dict[str, Any]]:
+    """One object a row, in input order, with ledgers added as it goes; without output, logged."""
     from bothways.inference.predictor import CHUNK_TEXTS, chunks
 
     model = open_model(settings.model, settings.common)
@@ -96,10 +89,13 @@ def _stream(settings: Settings, ledgers: Ledgers) -> Iterator[dict[str, Any]]:
     for chunk in chunks(rows, CHUNK_TEXTS):
         examples = task.read(chunk, labelled=False)
         for part in model.predict_stream(
-            examples, policy=policy, batch_tokens=settings.common.batch_tokens
+            examples,
+            policy=policy,
+            batch_tokens=settings.common.batch_tokens,
+            on_batch=on_batch,
         ):
-            ledgers.parts.append(part.ledger)
+            ledgers.append(part.ledger)
             for row, result in zip(chunk, part, strict=True):
                 yield {"line": row.line, **dataclasses.asdict(result)}
     if settings.output is None:
-        logger.info("%s", Ledger.total(ledgers.parts).sentence())
+        logger.info("%s", Ledger.total(ledgers).sentence())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from bothways.cli.inputs import open_model
+from bothways.cli.inputs import open_model, warn_of_loss
 from bothways.cli.output import Output
 from bothways.config import CommonSettings
 from bothways.errors import UsageError
@@ -36,9 +36,24 @@ def run(settings: Settings) -> Output:
         )
     model = open_model(settings.model, settings.common)
     first, *others = settings.texts
-    scores = model.similarity([first], others)[0].tolist()
+    common = settings.common
+    found = model.similarity(
+        [first],
+        others,
+        max_length=common.max_length,
+        policy=common.policy,
+        batch_tokens=common.batch_tokens,
+    )
+    warn_of_loss(found.ledger)
+    scores = found[0].tolist()
     lines = [f"{score:.3f}  {text}" for score, text in zip(scores, others, strict=True)]
     return Output(
         "\n".join(lines),
-        {"model": settings.model, "text": first, "others": others, "similarities": scores},
+        {
+            "model": settings.model,
+            "text": first,
+            "others": others,
+            "similarities": scores,
+            "ledger": found.ledger.as_dict(),
+        },
     )

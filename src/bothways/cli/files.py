@@ -1,4 +1,7 @@
-"""Writing a .npy file row by row, in one step as far as a reader can see."""
+"""Output files: is there room for one, and a .npy file that is written row by row.
+
+Whatever is written appears in one step as far as a reader can see.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +13,42 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bothways.errors import UsageError
+from bothways.errors import CheckpointError, UsageError
 from bothways.files import Staged
 
 Write = Callable[[NDArray[np.float32]], None]
 
 
+def claim(path: Path, *, overwrite: bool, suffix: str = "") -> None:
+    """Make sure that an output may be written, before the work is done.
+
+    Args:
+        path: of the output.
+        overwrite: whether it may exist.
+        suffix: that its name must have.
+
+    Raises:
+        UsageError: when it is named otherwise.
+        CheckpointError: when it is a folder, or exists and may not be replaced.
+    """
+    if not path.name.endswith(suffix):
+        raise UsageError(f"the output is {path}; expected a name that ends in {suffix}")
+    if path.is_dir():
+        raise CheckpointError(f"the output {path} is a folder; give the name of a file")
+    if path.exists() and not overwrite:
+        raise CheckpointError(f"{path} exists; give another name, or --overwrite to replace it")
+
+
 @contextmanager
-def npy_writer(path: Path, *, overwrite: bool = False) -> Iterator[Write]:
+def npy_writer(path: Path) -> Iterator[Write]:
     """A function that appends rows to a float32 matrix; the file appears when the block ends.
 
     Args:
-        path: the .npy file; its folder is made when absent.
-        overwrite: whether it may exist.
+        path: the .npy file; its folder is made when absent, and an old file replaced.
 
     Raises:
-        UsageError: when it exists, or is not called .npy.
         CheckpointError: when it cannot be written; what was there before stays.
     """
-    if path.suffix != ".npy":
-        raise UsageError(f"the output is {path}; expected a name that ends in .npy")
-    if path.exists() and not overwrite:
-        raise UsageError(f"{path} exists; give another name, or --overwrite to replace it")
     rows, width = 0, 0
     with Staged(path.parent) as files, files.stream(path.name) as stream:
         stream.write(_header(0, 0))

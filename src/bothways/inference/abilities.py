@@ -1,0 +1,68 @@
+"""What a model can be asked for, and the refusals where it cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from bothways.checkpoints.parts import Parts
+from bothways.errors import TaskError, UntrainedHeadError
+from bothways.model.heads import MaskedLMHead
+from bothways.tasks.task import Task
+
+
+def abilities(parts: Parts, task: Task[Any] | None) -> list[str]:
+    """The methods of a model that work; none without a tokenizer."""
+    if parts.tokenizer is None:
+        return []
+    found = ["embed", "embed_tokens", "similarity"]
+    if parts.head is not None and task is not None and parts.head_trained:
+        found.append(f"predict ({task.name})")
+    if parts.masked_lm is not None and "head" not in parts.report.untrained:
+        found.append("fill")
+    return found
+
+
+def ability_words(parts: Parts, task: Task[Any] | None) -> str:
+    """The same for a message."""
+    return ", ".join(abilities(parts, task)) or "nothing, because it has no tokenizer"
+
+
+def trained_task(parts: Parts, task: Task[Any] | None) -> tuple[Task[Any], nn.Module]:
+    """The task and the head, where there is something to predict with.
+
+    Raises:
+        TaskError: when there is no task, or the head is of a kind that no task reads.
+        UntrainedHeadError: when the head's weights are random.
+    """
+    if task is None or parts.head is None:
+        kind = parts.problem_type or parts.architecture
+        head = "no head for a task" if parts.head is None else f"a head that no task reads ({kind})"
+        raise TaskError(
+            f"this model has {head}; it can: {ability_words(parts, task)}. Train one with "
+            "`bothways finetune`"
+        )
+    if not parts.head_trained:
+        raise UntrainedHeadError(
+            "the head's weights are random, so its predictions mean nothing; train it with "
+            "`bothways finetune` first"
+        )
+    return task, parts.head
+
+
+def trained_masked_lm(parts: Parts, task: Task[Any] | None) -> MaskedLMHead:
+    """The head that fills masks.
+
+    Raises:
+        TaskError: when there is none.
+        UntrainedHeadError: when its weights are random.
+    """
+    if parts.masked_lm is None:
+        raise TaskError(
+            "this checkpoint has no masked-language-model head, so it cannot fill masks; it can: "
+            f"{ability_words(parts, task)}"
+        )
+    if "head" in parts.report.untrained:
+        raise UntrainedHeadError("the masked-LM head's weights are random: it cannot fill masks")
+    return parts.masked_lm

@@ -15,6 +15,7 @@ any of them as one message and exits with 1; UsageError exits with 2.
     ├── UntrainedHeadError    a prediction asked of a head whose weights are random
     ├── TaskError             something asked of a model that it cannot do
     ├── TrainingError         a run that cannot start, go on or resume
+    │   ├── BadStepError      a step whose loss is not finite or has jumped
     │   └── RunStopped        a run that was asked to stop and has saved itself; exit code 143
     └── MissingExtraError     an optional library that is not installed
 """
@@ -71,6 +72,19 @@ class TaskError(BothwaysError):
 
 class TrainingError(BothwaysError):
     """A run that cannot start, go on or resume."""
+
+
+class BadStepError(TrainingError):
+    """A step whose loss or gradient is not finite, or whose loss has jumped.
+
+    Args:
+        message: which step, which batch, what to do.
+        step: its number, from 0.
+    """
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
 
 
 class RunStopped(TrainingError):  # noqa: N818 - no failure: it was asked to

@@ -170,7 +170,7 @@ def test_a_device_is_looked_at_with_the_next_line_and_the_right_step_is_named() 
     meter = Meter(run.objective, run.feed, run.runtime)
     batches = next(run.feed.steps({}))
     for step, loss in enumerate((1.0, float("nan"), 3.0)):
-        meter.add(step, batches, torch.tensor(loss), torch.tensor(1.0), 8)
+        meter.add(step, batches, torch.tensor(loss), torch.tensor(1.0), [8.0])
     with pytest.raises(TrainingError, match=r"step 2: the loss is nan.*examples \d"):
         meter.take()
 

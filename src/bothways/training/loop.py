@@ -1,32 +1,34 @@
 """The training loop; there is one, for every objective.
 
 A step: count the targets of all its micro-batches on all ranks, run each forward with torch
-seeded from (seed, step, micro-step, rank), divide the loss sums by that count, add up gradients,
+seeded from (seed, step, micro-step, rank), divide the loss sums by those counts, add up gradients,
 clip, move the weights. So the gradient is that of the mean over the step's targets, whatever the
 number of micro-batches and ranks, and a step's dropout depends on nothing that came before.
 
 Here too: evaluation at the end of an epoch or every so many steps, the choice of the best
-checkpoint, early stopping, saving when asked to stop. Not here: what is minimised
-(`objectives.py`), where batches come from (`feed.py`), devices and ranks (`runtime.py`).
+checkpoint, early stopping, going back before a bad step, saving when asked to stop. Not here: what
+is minimised (`objectives.py`), which loss is bad (`meter.py`), where batches come from (`feed.py`),
+devices and ranks (`runtime.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from bothways.errors import RunStopped
+from bothways.errors import BadStepError, RunStopped, TrainingError
 from bothways.training.feed import Feed, StepBatches
 from bothways.training.meter import Measured, Meter
 from bothways.training.objectives import Objective
@@ -36,7 +38,12 @@ from bothways.training.runtime import Runtime, seeded
 from bothways.training.schedule import Schedule
 from bothways.training.state import CheckpointStore, Progress
 
+logger = logging.getLogger(__name__)
+
 Evaluate = Callable[[], dict[str, float]]
+
+# Bad steps that a run may leave out; with more, something other than a batch is wrong.
+MOST_SKIPPED = 10
 
 
 @dataclass(frozen=True)
@@ -51,10 +58,15 @@ class LoopPlan:
         metric: what the best checkpoint is chosen by, one of the evaluation's names.
         direction: 1 where larger is better, -1 where smaller is.
         patience: evaluations without improvement after which the run ends; 0 for never.
-        evaluate_every: steps between evaluations; 0 for the end of each epoch.
+        evaluate_every: steps between evaluations, the last step has one too; 0 for the end of
+            each epoch.
+        keep_best: whether an evaluation that is better than all before is saved.
         checkpoint_every: steps between checkpoints; 0 for one every `checkpoint_seconds`.
         checkpoint_seconds: used where `checkpoint_every` is 0.
         log_every: steps between lines of metrics.jsonl.
+        spike: how many times its running mean the loss may be; 0 for any.
+        on_bad_step: what a loss that is not finite, or a spike, does: stop the run, or go back to
+            the newest checkpoint and skip the step when it comes again.
         resume_command: what goes on with a run that was asked to stop.
     """
 
@@ -66,9 +78,12 @@ class LoopPlan:
     direction: int = -1
     patience: int = 0
     evaluate_every: int = 0
+    keep_best: bool = True
     checkpoint_every: int = 0
     checkpoint_seconds: float = 300.0
     log_every: int = 10
+    spike: float = 0.0
+    on_bad_step: Literal["stop", "skip"] = "stop"
     resume_command: str = "the same command with --resume"
 
 
@@ -99,7 +114,8 @@ def train(
         Where the run ended. The objective has the weights of the last step, not the best ones.
 
     Raises:
-        TrainingError: when the loss or a gradient is not finite, with step and batch.
+        BadStepError: when the loss or a gradient is not finite, or the loss jumps, with step and
+            batch; unless such steps are skipped and there are few.
         RunStopped: after SIGTERM, when a checkpoint is saved.
     """
     progress = Progress() if store is None else store.restore(objective, optimizer)
@@ -152,29 +168,57 @@ class _Loop:
     def __post_init__(self) -> None:
         self.module = self.runtime.wrap(self.objective)
         self.parameters = [p for p in self.objective.parameters() if p.requires_grad]
-        self.meter = Meter(self.objective, self.feed, self.runtime)
+        self.meter = Meter(self.objective, self.feed, self.runtime, spike=self.plan.spike)
         self.saved_at = self.started_at = time.perf_counter()
 
     def run(self, progress: Progress) -> Progress:
+        """Steps until the last one, with bad ones left out where that is asked for."""
+        self.spent, self.first = progress.seconds, progress.step
+        if self.plan.on_bad_step == "skip" and self.store is not None and not self.store.steps():
+            self._save(progress)  # there is something to go back to from the first step on
+        while True:
+            try:
+                return self._steps(progress)
+            except BadStepError as error:
+                progress = self._go_back(error, progress.skipped)
+
+    def _go_back(self, error: BadStepError, skipped: Sequence[int]) -> Progress:
+        """The newest checkpoint, and one more step that is skipped from there on."""
+        if self.plan.on_bad_step != "skip" or self.store is None:
+            raise error
+        if len(skipped) >= MOST_SKIPPED:
+            raise TrainingError(
+                f"{error}; {len(skipped)} steps were left out before it, so it is not the batches"
+            ) from error
+        self.optimizer.zero_grad(set_to_none=True)
+        progress = self.store.restore(self.objective, self.optimizer)
+        logger.warning(
+            "%s. Back at step %d; step %d will be left out", error, progress.step, error.step + 1
+        )
+        self.recorder.start(progress.step)
+        return dataclasses.replace(progress, skipped=sorted({*skipped, error.step}))
+
+    def _steps(self, progress: Progress) -> Progress:
         """Steps until the last one, or until it is time to stop."""
-        spent, first = progress.seconds, progress.step
+        self.meter.start(progress.usual_loss, progress.looked_at)
         self.objective.train()
         for batches in self.feed.steps(progress.cursor):
             if progress.step >= self.plan.steps or progress.stopped_early:
                 break
             rate = set_learning_rate(self.optimizer, self.plan.schedule(progress.step))
-            count, stopping, saving = self._agree(batches, progress.step)
-            self._step(batches, progress.step, count)
+            counts, stopping, saving = self._agree(batches, progress.step)
+            if progress.step not in progress.skipped:
+                self._step(batches, progress.step, counts)
             progress = dataclasses.replace(
                 progress,
                 step=progress.step + 1,
                 epoch=batches.epoch + int(batches.ends_epoch),
                 cursor=batches.cursor,
-                seconds=spent + time.perf_counter() - self.started_at,
+                seconds=self.spent + time.perf_counter() - self.started_at,
             )
             stopping = stopping or (self.runtime.num_ranks == 1 and self.stop.requested)
             progress = self._after_step(progress, batches, rate, saving or stopping)
-            left = self.meter.busy / (progress.step - first) * (self.plan.steps - progress.step)
+            done, to_do = progress.step - self.first, self.plan.steps - progress.step
             self.recorder.event(
                 StepDone(
                     step=progress.step,
@@ -183,7 +227,8 @@ class _Loop:
                     loss=self.meter.last_loss,
                     learning_rate=rate,
                     tokens_per_second=self.meter.tokens_per_second,
-                    seconds_left=left,
+                    seconds_left=self.meter.busy / done * to_do,
+                    metrics=self.meter.metrics,
                 )
             )
             if stopping and progress.step < self.plan.steps:
@@ -194,25 +239,34 @@ class _Loop:
                 )
         return progress
 
-    def _agree(self, batches: StepBatches, step: int) -> tuple[float, bool, bool]:
+    def _agree(self, batches: StepBatches, step: int) -> tuple[list[float], bool, bool]:
         """What all ranks must know alike before a step: targets, whether to stop, to save."""
-        counts = [self.objective.count(micro.batch) for micro in batches.micro if micro.counted]
+        counts = [0.0] * len(self.objective.parts)
+        for micro in batches.micro:
+            if micro.counted:
+                more = self.objective.counts(micro.batch)
+                counts = [a + b for a, b in zip(counts, more, strict=True)]
         plan, save = self.plan, False
         if self.store is not None and plan.checkpoint_every:
             save = (step + 1) % plan.checkpoint_every == 0
         elif self.store is not None:
             save = time.perf_counter() - self.saved_at >= plan.checkpoint_seconds
-        count, stopping, saving = self.runtime.sum(
-            [float(sum(counts)), float(self.stop.requested), float(save)]
+        *counts, stopping, saving = self.runtime.sum(
+            [*counts, float(self.stop.requested), float(save)]
         )
-        return count, stopping > 0, saving > 0
+        return counts, stopping > 0, saving > 0
 
-    def _step(self, batches: StepBatches, step: int, count: float) -> None:
+    def _step(self, batches: StepBatches, step: int, counts: Sequence[float]) -> None:
         """Gradients of all micro-batches, then one step of the optimizer."""
         runtime = self.runtime
         # Data parallel takes the mean over the ranks; times their number it is the sum.
-        factor = runtime.num_ranks / max(count, 1.0)
-        losses = []
+        factors = torch.tensor(
+            [
+                part.weight * runtime.num_ranks / max(count, 1.0)
+                for part, count in zip(self.objective.parts, counts, strict=True)
+            ]
+        ).to(runtime.device)
+        found = []
         for index, micro in enumerate(batches.micro):
             batch = micro.batch.to(runtime.device)
             last = index + 1 == len(batches.micro)
@@ -221,13 +275,13 @@ class _Loop:
                     seeded(self.plan.seed, step, index, runtime.rank, device=runtime.device),
                     runtime.forward(),
                 ):
-                    loss: Tensor = self.module(batch)
+                    sums: Tensor = self.module(batch).reshape(-1)
                 if not micro.counted:
-                    loss = loss * 0.0
-                torch.autograd.backward(loss * factor)
-            losses.append(loss.detach())
+                    sums = sums * 0.0
+                torch.autograd.backward((sums * factors).sum())
+            found.append(sums.detach())
         norm = clip_gradients(self.parameters, self.plan.clip)
-        self.meter.add(step, batches, torch.stack(losses).sum(), norm, count)
+        self.meter.add(step, batches, torch.stack(found).sum(0), norm, counts)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
@@ -237,18 +291,25 @@ class _Loop:
         """Log, evaluate and save where they are due."""
         plan, step, epoch = self.plan, progress.step, batches.epoch + 1
         last = step == plan.steps
-        every = step % plan.evaluate_every == 0 if plan.evaluate_every else batches.ends_epoch
-        evaluating = self.evaluate is not None and every
+        due = batches.ends_epoch
+        if plan.evaluate_every:
+            due = last or step % plan.evaluate_every == 0
+        evaluating = self.evaluate is not None and due
         if saving or evaluating or last or step % plan.log_every == 0:
             # Before each checkpoint too, so that a resumed run has counted every token.
             measured = self.meter.take()
-            progress = dataclasses.replace(progress, tokens=progress.tokens + measured.tokens)
+            progress = dataclasses.replace(
+                progress,
+                tokens=progress.tokens + measured.tokens,
+                usual_loss=self.meter.usual_loss,
+                looked_at=self.meter.looked_at,
+            )
             self._line("train", progress, epoch, rate, loss=measured.loss, measured=measured)
         with self.meter.paused():
             improved = False
             if evaluating:
                 progress, improved = self._evaluate(progress, epoch, rate)
-            if improved or (saving and not last):
+            if (improved and plan.keep_best) or (saving and not last):
                 self._save(progress)
         return progress
 
@@ -297,7 +358,7 @@ class _Loop:
                 "peak_share": measured.peak_share if measured else None,
                 "seconds": progress.seconds,
             },
-            metrics,
+            measured.metrics if measured else metrics,
         )
 
     def _save(self, progress: Progress) -> None:

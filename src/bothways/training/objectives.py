@@ -1,13 +1,15 @@
-"""What a run minimises: one module from a batch to the sum of its losses.
+"""What a run minimises: one module from a batch to the sums of its losses.
 
 Here: the base class that the loop and the runtime know, and the objective of a task with an
-encoder and a head. The loop divides by the count of the whole step, so an objective never takes
-a mean: micro-batches and ranks then add up exactly.
+encoder and a head. The loop divides by the counts of the whole step, so an objective never takes
+a mean: micro-batches and ranks then add up exactly. The objectives of pretraining are in
+`masked_lm.py` and `replaced.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -18,19 +20,41 @@ from bothways.tasks.task import Task
 from bothways.training.estimate import forward_flops
 
 
-class Objective(nn.Module):
-    """A module whose `forward(batch)` returns the sum of the losses of a batch.
+@dataclass(frozen=True)
+class Part:
+    """One of the sums of an objective.
 
-    It is wrapped as one (data parallel, sharded), so everything that learns is inside.
+    Attributes:
+        name: in the log.
+        weight: of its mean in the loss; 0 for what is only watched.
     """
 
+    name: str
+    weight: float = 1.0
+
+
+class Objective(nn.Module):
+    """A module whose `forward(batch)` returns the sums of the losses of a batch.
+
+    It is wrapped as one (data parallel, sharded), so everything that learns is inside.
+
+    Attributes:
+        parts: what the sums are, in order. The loss is the weighted sum of their means.
+    """
+
+    parts: tuple[Part, ...] = (Part("loss"),)
+
     def forward(self, batch: Batch) -> Tensor:
-        """The sum of the losses, a scalar."""
+        """The sums of the parts, (parts,); a scalar where there is one part."""
         raise NotImplementedError
 
     def count(self, batch: Batch) -> int:
-        """Over how many targets `forward` sums, known before it runs."""
+        """Over how many targets the first part sums, known before `forward` runs."""
         raise NotImplementedError
+
+    def counts(self, batch: Batch) -> tuple[int, ...]:
+        """Over how many targets each part sums; objectives of several parts say so here."""
+        return (self.count(batch),)
 
     def flops(self, batch: Batch) -> float:
         """FLOPs of the matrix products of forward and backward; 0 when not known."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,7 @@ class StepDone:
         learning_rate: of this step.
         tokens_per_second: since the last line.
         seconds_left: expected until the last step, evaluation not counted.
+        metrics: other means since the last line, by name.
     """
 
     step: int
@@ -70,6 +71,7 @@ class StepDone:
     learning_rate: float
     tokens_per_second: float | None
     seconds_left: float | None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,9 @@ class Progress:
         best_metrics: all scores at that step, by name.
         stale: evaluations since then.
         stopped_early: whether the run ended before its last step.
+        skipped: steps that moved nothing, because their loss was bad before.
+        usual_loss: running mean of the loss; None before the first step.
+        looked_at: steps in that mean.
     """
 
     step: int = 0
@@ -59,6 +62,9 @@ class Progress:
     best_metrics: Mapping[str, float] = field(default_factory=dict)
     stale: int = 0
     stopped_early: bool = False
+    skipped: Sequence[int] = ()
+    usual_loss: float | None = None
+    looked_at: int = 0
 
 
 class CheckpointStore:

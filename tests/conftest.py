@@ -15,6 +15,8 @@ from pathlib import Path
 # Before torch is imported: one thread a worker, since the workers of a run share the cores, and
 # no library may reach for the network.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Threads that wait for others sleep: where a test takes several, cores are short.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MPLBACKEND"] = "agg"

@@ -1,4 +1,4 @@
-"""Real vocabularies of four kinds, each loaded once, and a small one made here."""
+"""Vocabularies of every kind, each loaded once, and a small one made in each test."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import tokenizers
 
 from bothways.tokenization.tokenizer import Tokenizer, load_tokenizer
+from tests.golden.vocabularies import FAMILIES, write_folder
 
 TINY_PIECES = (
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "x", "##s",
@@ -58,11 +59,34 @@ def xlm_roberta(real_data: Path) -> Tokenizer:
     return load_tokenizer(real_data / "tokenizers" / "xlm_roberta")
 
 
-@pytest.fixture(params=["uncased", "cased", "roberta", "xlm_roberta"])
-def any_tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
-    """Each of the four in turn."""
+REAL = ("uncased", "cased", "roberta", "xlm_roberta")
+
+
+@pytest.fixture(params=REAL)
+def real_tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    """Each of the four real ones in turn."""
     tokenizer: Tokenizer = request.getfixturevalue(request.param)
     return tokenizer
+
+
+@pytest.fixture(scope="session")
+def made_here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tokenizer]:
+    """Families whose real vocabularies are not at hand, with small ones of the same kind."""
+    place = tmp_path_factory.mktemp("made-here")
+    return {
+        name: load_tokenizer(write_folder(family, place / name))
+        for name, family in FAMILIES.items()
+    }
+
+
+@pytest.fixture(params=[*REAL, *FAMILIES])
+def any_tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    """Each kind of tokenizer in turn: the real ones, and those with small vocabularies."""
+    if request.param in REAL:
+        real: Tokenizer = request.getfixturevalue(request.param)
+        return real
+    made: dict[str, Tokenizer] = request.getfixturevalue("made_here")
+    return made[request.param]
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Offsets, words and dropped characters, for real vocabularies of four kinds."""
+"""Offsets, words and dropped characters, for vocabularies of every kind."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers
 
 from bothways.errors import DataError
+from bothways.tokenization.aligned import Aligned
 from bothways.tokenization.alignment import GivenWords, words_by_space
 from bothways.tokenization.encoding import Encoding
 from bothways.tokenization.files import TokenizerFiles
@@ -59,6 +60,9 @@ def surfaces(tokenizer: Tokenizer, text: str) -> list[tuple[str, str]]:
 
 
 def normalized(tokenizer: Tokenizer, text: str) -> str:
+    prepare = tokenizer._reader._prepare
+    if prepare is not None:
+        return prepare(Aligned.of(text)).text
     normalizer = tokenizer._reader.engine.normalizer
     return text if normalizer is None else str(normalizer.normalize_str(text))
 

@@ -39,15 +39,15 @@ def lines(real_data: Path) -> list[str]:
 
 
 def test_ids_are_the_engines_and_offsets_cover_the_text(
-    any_tokenizer: Tokenizer, lines: list[str]
+    real_tokenizer: Tokenizer, lines: list[str]
 ) -> None:
     """What no piece covers is space, becomes space, or is counted as dropped."""
     assert len(lines) > 1000
-    encodings, ledger = any_tokenizer.encode_many(lines, policy=None)
-    expected = any_tokenizer._reader.parsing.encode_batch_fast(lines)
+    encodings, ledger = real_tokenizer.encode_many(lines, policy=None)
+    expected = real_tokenizer._reader.parsing.encode_batch_fast(lines)
     assert [encoding.ids for [encoding] in encodings] == [encoding.ids for encoding in expected]
     assert ledger.tokens == sum(len(encoding) - 2 for [encoding] in encodings)
-    normalizer = any_tokenizer._reader.engine.normalizer
+    normalizer = real_tokenizer._reader.engine.normalizer
     uncovered = 0
     for line, [encoding] in zip(lines, encodings, strict=True):
         seen = {index for start, end in encoding.offsets for index in range(start, end)}
@@ -60,21 +60,21 @@ def test_ids_are_the_engines_and_offsets_cover_the_text(
 
 
 def test_saved_files_give_transformers_the_same_ids(
-    any_tokenizer: Tokenizer, lines: list[str], tmp_path: Path
+    real_tokenizer: Tokenizer, lines: list[str], tmp_path: Path
 ) -> None:
-    any_tokenizer.save(tmp_path)
+    real_tokenizer.save(tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     some = lines[::2]
-    ids, _, _ = any_tokenizer.encode_ids(some, policy=None)
+    ids, _, _ = real_tokenizer.encode_ids(some, policy=None)
     assert theirs(some, truncation=False)["input_ids"] == ids
-    pairs, types, _ = any_tokenizer.encode_ids(some[:50], some[50:100], policy=None)
+    pairs, types, _ = real_tokenizer.encode_ids(some[:50], some[50:100], policy=None)
     read = theirs(some[:50], some[50:100], return_token_type_ids=True)
     assert read["input_ids"] == pairs
     assert types is None or read["token_type_ids"] == types
     assert (theirs.mask_token_id, theirs.pad_token_id, theirs.cls_token_id) == (
-        any_tokenizer.mask_id,
-        any_tokenizer.pad_id,
-        any_tokenizer.cls_id,
+        real_tokenizer.mask_id,
+        real_tokenizer.pad_id,
+        real_tokenizer.cls_id,
     )
 
 

@@ -39,11 +39,11 @@ def test_a_pair_has_two_segments_and_offsets_into_each_member(tiny: Tokenizer) -
     assert encoding.words == [None, 0, 1, None, 0, 1, None]
 
 
-def test_each_vocabulary_has_its_own_template(any_tokenizer: Tokenizer) -> None:
-    engine = any_tokenizer._reader.parsing
+def test_each_vocabulary_has_its_own_template(real_tokenizer: Tokenizer) -> None:
+    engine = real_tokenizer._reader.parsing
     for members in (["Hello world"], ["Hello world", "one more"]):
         expected = engine.encode(members[0], members[1] if len(members) > 1 else None)
-        encoding = any_tokenizer.encode(*members)
+        encoding = real_tokenizer.encode(*members)
         assert encoding.ids == expected.ids
         assert encoding.type_ids == expected.type_ids
         assert encoding.special == [flag == 1 for flag in expected.special_tokens_mask]
@@ -196,15 +196,15 @@ def test_typed_special_tokens_are_counted(any_tokenizer: Tokenizer) -> None:
     assert any_tokenizer.encode_many(texts, texts, policy=None)[1].special_in_text == 8
 
 
-def test_typed_special_tokens_can_be_parsed(any_tokenizer: Tokenizer) -> None:
-    mask = any_tokenizer.special_tokens["mask"]
+def test_typed_special_tokens_can_be_parsed(real_tokenizer: Tokenizer) -> None:
+    mask = real_tokenizer.special_tokens["mask"]
     text = f"Hello {mask} world"
-    ids, _, ledger = any_tokenizer.encode_ids([text], policy=None, special_tokens_in_text="parse")
-    assert ids[0].count(any_tokenizer.mask_id or -1) == 1
-    assert ids[0] == any_tokenizer._reader.parsing.encode(text).ids
+    ids, _, ledger = real_tokenizer.encode_ids([text], policy=None, special_tokens_in_text="parse")
+    assert ids[0].count(real_tokenizer.mask_id or -1) == 1
+    assert ids[0] == real_tokenizer._reader.parsing.encode(text).ids
     assert ledger.special_in_text == 0
-    encoding = any_tokenizer.encode(text, special_tokens_in_text="parse")
-    place = encoding.ids.index(any_tokenizer.mask_id or -1)
+    encoding = real_tokenizer.encode(text, special_tokens_in_text="parse")
+    place = encoding.ids.index(real_tokenizer.mask_id or -1)
     assert text[slice(*encoding.offsets[place])] == mask
     assert not encoding.special[place]  # the template did not add it
 

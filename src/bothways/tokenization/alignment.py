@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -121,10 +121,16 @@ class DroppedCharacters:
     A character is tried once, alone and between two letters, and remembered.
 
     Args:
-        engine: reads texts without special pieces.
+        ids: of texts without special pieces.
+        engine: to be tried for miscounts; None where it reads texts that were rewritten for it.
     """
 
-    def __init__(self, engine: tokenizers.Tokenizer) -> None:
+    def __init__(
+        self,
+        ids: Callable[[Sequence[str]], list[list[int]]],
+        engine: tokenizers.Tokenizer | None = None,
+    ) -> None:
+        self._ids = ids
         self._engine = engine
         self._kept: set[str] = set()
         self._dropped: set[str] = set()
@@ -174,15 +180,10 @@ class DroppedCharacters:
         tries = [part for c in new for part in (c, f"x{c}x")]
         # Some engines make a prefix marker of an empty text, others nothing; a control character
         # may also have become a space, which is a trace.
-        empty, blank, apart, *tried = (
-            encoding.ids
-            for encoding in self._engine.encode_batch_fast(
-                ["", " ", "x x", *tries], add_special_tokens=False
-            )
-        )
+        empty, blank, apart, *tried = self._ids(["", " ", "x x", *tries])
         for character, alone, between in zip(new, tried[::2], tried[1::2], strict=True):
             gone = alone in (empty, blank) and between != apart
             (self._dropped if gone else self._kept).add(character)
-            if gone and not self._miscounts:
+            if gone and self._engine is not None and not self._miscounts:
                 probe = self._engine.encode(f"{character}x x", add_special_tokens=False)
                 self._miscounts = bool(probe.offsets) and probe.offsets[-1][1] != len("?x x")

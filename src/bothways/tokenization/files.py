@@ -2,8 +2,10 @@
 
 `READERS` lists the layouts in order of preference; how an engine is made of bare vocabulary files
 is in `vocabularies.py`. Names on the hub are resolved elsewhere (`checkpoints/`): here a source is
-a folder. Written are tokenizer.json, tokenizer_config.json and special_tokens_map.json, and the
-vocabulary files that were read are kept beside them.
+a folder. Written are tokenizer_config.json, special_tokens_map.json and tokenizer.json, and the
+vocabulary files that were read are kept beside them. Where texts are rewritten before the engine
+reads them (SentencePiece, Moses), tokenizer.json has no words for that and is not written: the
+vocabulary files then say everything.
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ from tokenizers import AddedToken, Tokenizer, normalizers
 
 from bothways.errors import TokenizerError
 from bothways.files import Staged, read_json_object
+from bothways.tokenization.aligned import LowerFirst, Prepare
+from bothways.tokenization.moses import ends_words, moses_pieces
+from bothways.tokenization.sentence_pieces import albert_pieces, deberta_pieces, fairseq_pieces
 from bothways.tokenization.vocabularies import (
+    Built,
     byte_level_pieces,
     is_cased,
     token_content,
@@ -35,7 +41,15 @@ USUAL_NAMES: dict[str, tuple[str, ...]] = {
     "unk": ("[UNK]", "<unk>"),
 }
 NO_LIMIT = 1_000_000  # a larger model_max_length means "not set"
-KEPT_FILES = ("vocab.txt", "vocab.json", "merges.txt", "added_tokens.json")
+KEPT_FILES = (
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "spm.model",
+    "added_tokens.json",
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +63,7 @@ class TokenizerFiles:
         declared_max_length: pieces a text may have, special ones included; None when not said.
         kept: vocabulary files by name, to be written again.
         name: where they were read, for messages.
+        prepare: how texts are rewritten before the engine reads them; None for not at all.
     """
 
     engine: Tokenizer
@@ -57,9 +72,10 @@ class TokenizerFiles:
     declared_max_length: int | None = None
     kept: Mapping[str, bytes] = field(default_factory=dict)
     name: str = "tokenizer"
+    prepare: Prepare | None = None
 
 
-def _tokenizer_json(folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
+def _tokenizer_json(folder: Path, settings: Mapping[str, Any]) -> Built:
     """The engine of tokenizer.json; its casing is checked against the settings."""
     path = folder / "tokenizer.json"
     try:
@@ -82,14 +98,23 @@ def _tokenizer_json(folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
             )
             normalizer.lowercase = lowercase
             engine.normalizer = normalizer
-    return engine
+    return Built(engine)
 
 
-Reader = Callable[[Path, Mapping[str, Any]], Tokenizer]
+def _merged_pieces(folder: Path, settings: Mapping[str, Any]) -> Built:
+    """Two kinds of vocabulary have the same two files."""
+    read = moses_pieces if ends_words(folder) else byte_level_pieces
+    return read(folder, settings)
+
+
+Reader = Callable[[Path, Mapping[str, Any]], Built]
 READERS: tuple[tuple[tuple[str, ...], Reader], ...] = (
     (("tokenizer.json",), _tokenizer_json),
     (("vocab.txt",), word_pieces),
-    (("vocab.json", "merges.txt"), byte_level_pieces),
+    (("vocab.json", "merges.txt"), _merged_pieces),
+    (("sentencepiece.bpe.model",), fairseq_pieces),
+    (("spiece.model",), albert_pieces),
+    (("spm.model",), deberta_pieces),
 )
 
 
@@ -102,17 +127,23 @@ def read_folder(folder: Path) -> TokenizerFiles:
     settings = _object(folder / "tokenizer_config.json")
     for names, reader in READERS:
         if all((folder / name).is_file() for name in names):
-            engine = reader(folder, settings)
+            built = reader(folder, settings)
             break
     else:
         raise TokenizerError(_nothing_found(folder))
+    engine, prepare = built.engine, built.prepare
+    if built.tokenizer_class:
+        settings.setdefault("tokenizer_class", built.tokenizer_class)
     engine.no_truncation()
     engine.no_padding()
     sentence = _object(folder / "sentence_bert_config.json")
     if sentence.get("do_lower_case") is True:
-        before = [] if engine.normalizer is None else [engine.normalizer]
-        engine.normalizer = normalizers.Sequence([normalizers.Lowercase(), *before])
-    named = _special_tokens(_object(folder / "special_tokens_map.json"))
+        if prepare is not None:
+            prepare = LowerFirst(prepare)
+        else:
+            before = [] if engine.normalizer is None else [engine.normalizer]
+            engine.normalizer = normalizers.Sequence([normalizers.Lowercase(), *before])
+    named = {**built.special_tokens, **_special_tokens(_object(folder / "special_tokens_map.json"))}
     kept = {name: (folder / name).read_bytes() for name in KEPT_FILES if (folder / name).is_file()}
     return TokenizerFiles(
         engine,
@@ -121,6 +152,7 @@ def read_folder(folder: Path) -> TokenizerFiles:
         _max_length(sentence, settings),
         kept,
         str(folder),
+        prepare,
     )
 
 
@@ -175,14 +207,17 @@ def stage_tokenizer(files: Staged, tokenizer: TokenizerFiles) -> None:
             "strip_accents": normalizer.strip_accents,
             "tokenize_chinese_chars": normalizer.handle_chinese_chars,
         }
-    # The class of transformers that takes tokenizer.json as it stands.
-    settings.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+    if tokenizer.prepare is None:
+        # The class of transformers that takes tokenizer.json as it stands.
+        settings.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+        files.text("tokenizer.json", tokenizer.engine.to_str())
+    else:
+        files.remove("tokenizer.json")
     if tokenizer.declared_max_length is not None:
         settings["model_max_length"] = tokenizer.declared_max_length
     roles = {f"{role}_token": name for role, name in tokenizer.special_tokens.items()}
     for name, content in tokenizer.kept.items():
         files.bytes(name, content)
-    files.text("tokenizer.json", tokenizer.engine.to_str())
     files.json("tokenizer_config.json", settings | roles)
     files.json("special_tokens_map.json", roles)
 

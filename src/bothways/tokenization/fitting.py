@@ -36,16 +36,16 @@ def check_fits(
     if missing:
         problems.append(f"it has no {', '.join(missing)} token")
     specials = tokenizer.template.specials
-    around = (specials[0][:1], specials[-1][-1:])
-    if not {"cls", "sep"} & {*missing} and around != (
-        (tokenizer.cls_id,),
-        (tokenizer.sep_id,),
-    ):
-        first, last = (tokenizer.tokens(group) for group in around)
+    first, last = (
+        "".join(tokenizer.tokens(group)) for group in (specials[0][:1], specials[-1][-1:])
+    )
+    named = tokenizer.special_tokens
+    # FlauBERT's texts begin with a piece that is neither of the two.
+    begins = {named[role] for role in ("cls", "bos") if role in named}
+    if not {"cls", "sep"} & {*missing} and (first not in begins or last != named["sep"]):
         problems.append(
-            f"its template puts {''.join(first) or 'nothing'} before a text and "
-            f"{''.join(last) or 'nothing'} after it; expected "
-            f"{tokenizer.special_tokens['cls']} and {tokenizer.special_tokens['sep']}"
+            f"its template puts {first or 'nothing'} before a text and {last or 'nothing'} after "
+            f"it; expected {named['cls']} and {named['sep']}"
         )
     if pad_position_id is not None and tokenizer.pad_id not in (None, pad_position_id):
         problems.append(

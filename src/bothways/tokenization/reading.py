@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,8 @@ from typing import Any
 import tokenizers
 
 from bothways.errors import DataError, TokenizerError, UsageError
-from bothways.tokenization.alignment import DroppedCharacters, Offset
+from bothways.tokenization.aligned import Aligned, Prepare, prepare_around
+from bothways.tokenization.alignment import DroppedCharacters, Offset, words_by_space
 from bothways.tokenization.encoding import SpecialInText
 
 NUM_SHOWN = 10  # rows named in an error
@@ -51,25 +52,29 @@ class Reader:
         engine: complete, with the checkpoint's post-processor.
         specials: special tokens and their ids.
         unk_id: what the engine gives for unknown characters, or None.
+        prepare: how texts are rewritten before the engine reads them; None for not at all.
     """
 
     def __init__(
-        self, engine: tokenizers.Tokenizer, specials: Mapping[str, int], unk_id: int | None
+        self,
+        engine: tokenizers.Tokenizer,
+        specials: Mapping[str, int],
+        unk_id: int | None,
+        prepare: Prepare | None = None,
     ) -> None:
         self._processor = engine.post_processor
         # Some post-processors move offsets; the template is put around the pieces by ourselves.
         engine.post_processor = None
         engine.encode_special_tokens = True
         self.engine = engine
+        self._prepare = prepare
         self._specials = {name: number for name, number in specials.items() if name}
         names = sorted(self._specials, key=len, reverse=True)
         self._first_characters = frozenset(name[0] for name in names)
         self._pattern = re.compile("|".join(re.escape(name) for name in names))
         self._template_ids = frozenset(self._specials.values()) - {unk_id}
         # Vocabularies from SentencePiece hold "<s>" as a piece, which typed characters can reach.
-        self._leaks = any(
-            self._reached(engine.encode(name, add_special_tokens=False).ids) for name in names
-        )
+        self._leaks = any(map(self._reached, self._ids(names)))
 
     @cached_property
     def parsing(self) -> tokenizers.Tokenizer:
@@ -103,7 +108,30 @@ class Reader:
 
     @cached_property
     def _dropped(self) -> DroppedCharacters:
-        return DroppedCharacters(self.engine)
+        return DroppedCharacters(self._ids, self.engine if self._prepare is None else None)
+
+    @cached_property
+    def _apart(self) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
+        """Added tokens, which divide a text: those that are not special, and all of them."""
+        added = [t for t in self.engine.get_added_tokens_decoder().values() if not t.normalized]
+        return _any_of(t.content for t in added if not t.special), _any_of(t.content for t in added)
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of texts whose special tokens are plain characters."""
+        rewritten = self._rewrite([texts], texts, parse=False)
+        given = texts if rewritten is None else [text.text for text in rewritten]
+        return [each.ids for each in _encode(self.engine, [given], given, offsets=False)]
+
+    def _rewrite(
+        self, columns: Sequence[Sequence[str]], texts: Sequence[str], *, parse: bool
+    ) -> list[Aligned] | None:
+        """Texts as the engine reads them; None where it reads them as they are."""
+        prepare = self._prepare
+        if prepare is None:
+            return None
+        if any(map(SURROGATE.search, texts)):
+            _check_rows(columns)
+        return [prepare_around(text, prepare, self._apart[parse]) for text in texts]
 
     def read(
         self,
@@ -139,7 +167,9 @@ class Reader:
         if typed and special_tokens_in_text == "refuse":
             raise TokenizerError(_refusal(columns, typed))
         engine = self.parsing if parse else self.engine
-        encodings = _encode(engine, columns, texts, offsets)
+        rewritten = self._rewrite(columns, texts, parse=parse)
+        given = texts if rewritten is None else [text.text for text in rewritten]
+        encodings = _encode(engine, columns, given, offsets)
         ids = [encoding.ids for encoding in encodings]
         engines: dict[int, tokenizers.Tokenizer] = {}
         if self._leaks and not parse:
@@ -147,12 +177,16 @@ class Reader:
                 row for row in range(len(texts)) if row in typed or self._reached(ids[row])
             ]:
                 engines[row] = self._literal
-                [encodings[row]] = _encode(self._literal, columns, [texts[row]], offsets)
+                [encodings[row]] = _encode(self._literal, columns, [given[row]], offsets)
                 ids[row] = encodings[row].ids
         num_dropped = sum(map(self._dropped.count, texts))
         ranges: list[list[Offset]] = []
         words: list[list[int | None]] = []
-        if offsets:
+        if offsets and rewritten is not None:
+            pairs = list(zip(rewritten, encodings, strict=True))
+            words = [words_by_space(text.text, encoding.offsets) for text, encoding in pairs]
+            ranges = [text.ranges(encoding.offsets) for text, encoding in pairs]
+        elif offsets:
             words = [encoding.word_ids for encoding in encodings]
             ranges = [
                 self._dropped.offsets(text, encoding, engines.get(row, engine))
@@ -178,7 +212,7 @@ class Reader:
 def _encode(
     engine: tokenizers.Tokenizer,
     columns: Sequence[Sequence[str]],
-    texts: list[str],
+    texts: Sequence[str],
     offsets: bool,
 ) -> list[tokenizers.Encoding]:
     encode = engine.encode_batch if offsets else engine.encode_batch_fast
@@ -187,6 +221,11 @@ def _encode(
     except (TypeError, UnicodeEncodeError):
         _check_rows(columns)  # the engine does not say which row it could not read
         raise
+
+
+def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:
+    longest_first = sorted(names, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
 
 def _check_rows(columns: Sequence[Sequence[str]]) -> None:

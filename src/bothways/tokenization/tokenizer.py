@@ -97,7 +97,7 @@ class Tokenizer:
         self.unk_id: int | None = roles.get("unk")
         self._marker_id = engine.token_to_id(PREFIX_MARKER)
         self._knows_words = engine.pre_tokenizer is not None
-        self._reader = Reader(engine, specials, self.unk_id)
+        self._reader = Reader(engine, specials, self.unk_id, files.prepare)
 
     def __reduce__(self) -> tuple[type[Tokenizer], tuple[TokenizerFiles]]:
         """Pickled as its files; a copy finds out the rest again."""
@@ -256,6 +256,21 @@ class Tokenizer:
             if kinds is not None:
                 types.append(kinds)
         return ids, types or None, assembler.ledger(reading)
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """Pieces of texts as they come: uncut, nothing around them, words by the engine.
+
+        For corpora: `documents.py` makes arrays of it. Ranges are the engine's, so that one may
+        begin with the space before a word.
+
+        Raises:
+            DataError: when a row is no text or holds a lone surrogate.
+        """
+        reading = self._reader.read([texts], offsets=True)
+        if self._knows_words:
+            return reading
+        pairs = zip(texts, reading.offsets, strict=True)
+        return replace(reading, words=[words_by_space(text, offsets) for text, offsets in pairs])
 
     def padded(
         self,

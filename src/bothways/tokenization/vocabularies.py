@@ -1,6 +1,6 @@
 """Engines made from bare vocabulary files, for folders that have no tokenizer.json.
 
-One function a kind of vocabulary, each `(folder, settings) -> engine` with the same pipeline as the
+One function a kind of vocabulary, each `(folder, settings) -> Built` with the same pipeline as the
 published code of that kind; `files.py` lists them by the files they need. `settings` is the content
 of tokenizer_config.json, empty where there is none.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokeniz
 from tokenizers.models import BPE, WordPiece
 
 from bothways.errors import TokenizerError
+from bothways.tokenization.aligned import Prepare
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +28,23 @@ PIECES_PER_CAPITAL = 200
 MAX_CHARACTERS_PER_WORD = 100  # longer words are unknown, as in the published code
 BERT_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+
+
+@dataclass(frozen=True)
+class Built:
+    """What vocabulary files make.
+
+    Attributes:
+        engine: with template and special tokens.
+        prepare: how texts are rewritten before the engine reads them; None for not at all.
+        special_tokens: content by role, where it is not evident from the engine.
+        tokenizer_class: of transformers, where the files do not say it; None for any.
+    """
+
+    engine: Tokenizer
+    prepare: Prepare | None = None
+    special_tokens: Mapping[str, str] = field(default_factory=dict)
+    tokenizer_class: str | None = None
 
 
 def is_cased(pieces: Iterable[str], stated: bool | None, place: str) -> bool:
@@ -59,7 +78,7 @@ def token_content(token: object) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def word_pieces(folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
+def word_pieces(folder: Path, settings: Mapping[str, Any]) -> Built:
     """BERT's tokenizer from vocab.txt (Devlin et al. 2019), cased where its pieces are.
 
     Raises:
@@ -87,12 +106,12 @@ def word_pieces(folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
         special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
     )
     engine.decoder = decoders.WordPiece(prefix="##")
-    _add_listed(engine, folder)
+    add_listed(engine, folder)
     engine.add_special_tokens([piece for piece in BERT_SPECIALS if piece in vocabulary])
-    return engine
+    return Built(engine)
 
 
-def byte_level_pieces(folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
+def byte_level_pieces(folder: Path, settings: Mapping[str, Any]) -> Built:
     """Byte-level BPE from vocab.json and merges.txt: RoBERTa's, or DeBERTa's where it has [CLS].
 
     Raises:
@@ -125,7 +144,7 @@ def byte_level_pieces(folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
             ("<s>", vocabulary["<s>"]),
             add_prefix_space=prefix_space,
         )
-    _add_listed(engine, folder)
+    add_listed(engine, folder)
     # The space before a mask belongs to the mask, as in the published code.
     engine.add_special_tokens(
         [
@@ -134,7 +153,7 @@ def byte_level_pieces(folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
             if name in vocabulary
         ]
     )
-    return engine
+    return Built(engine)
 
 
 def _lines(path: Path) -> dict[str, int]:
@@ -158,7 +177,7 @@ def _require(vocabulary: Mapping[str, int], names: Iterable[str], path: Path) ->
         )
 
 
-def _add_listed(engine: Tokenizer, folder: Path) -> None:
+def add_listed(engine: Tokenizer, folder: Path) -> None:
     """Add the pieces of added_tokens.json, whose ids must follow the vocabulary."""
     path = folder / "added_tokens.json"
     if not path.exists():

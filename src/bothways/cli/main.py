@@ -59,6 +59,10 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("similarity", "compare texts by the cosine of their vectors"),
         Command("fill", "guess the words behind [MASK]"),
     ),
+    "Pretrain": (
+        Command("tokenizer train", "learn a vocabulary from raw text"),
+        Command("tokenizer report", "show how a tokenizer breaks the words of a text"),
+    ),
     "Look": (
         Command("inspect", "show what a model folder holds and how it reads a text"),
         Command(

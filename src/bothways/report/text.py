@@ -19,6 +19,8 @@ from bothways.report.sentences import sentences
 
 # Rows of a table that a terminal shows; report.json has all.
 ROWS_SHOWN = 20
+# A wider table cannot be read there; it is on the page.
+COLUMNS_SHOWN = 10
 
 
 def render_markdown(report: Report) -> str:
@@ -58,7 +60,14 @@ def render_text(report: Report, *, width: int = 100, colour: bool = False) -> st
     )
     for sentence in sentences(report):
         console.print(Text(sentence))
-    for table in filter(lambda table: table.rows, (score_table(report), *report.tables)):
+    tables = [table for table in (score_table(report), *report.tables) if table.rows]
+    for table in tables:
+        if len(table.columns) > COLUMNS_SHOWN:
+            console.print()
+            console.print(
+                Text(f"{table.title}: {len(table.columns)} columns, in the report's files")
+            )
+            continue
         rest = len(table.rows) - ROWS_SHOWN
         more = f" (the first {ROWS_SHOWN} of {len(table.rows)})" if rest > 0 else ""
         console.print()

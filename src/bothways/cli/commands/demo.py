@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from bothways.data.pydocs import PyDoc
 
 QUESTIONS = (
-    "How do I run another program and read what it prints?",
     "How can I make a file smaller?",
-    "How do I wait until several threads have finished?",
+    "How do I wait until a thread has finished?",
+    "How do I read the arguments of the command line?",
 )
 # One epoch over so many docstrings takes about a minute on two cores.
 TRAIN_DOCS = 2500
@@ -103,7 +103,13 @@ def _classify(
     from bothways.files import write_text
     from bothways.report.text import render_text
     from bothways.training.finetune import finetune
-    from bothways.training.settings import DataSettings, FinetuneSettings, LoopSettings
+    from bothways.training.settings import (
+        DataSettings,
+        FinetuneSettings,
+        LoopSettings,
+        NetworkSettings,
+        OptimSettings,
+    )
 
     write_text(folder / "train.csv", _csv(train))
     write_text(folder / "dev.csv", _csv(dev))
@@ -112,7 +118,10 @@ def _classify(
         folder / "model",
         DataSettings(folder / "train.csv", dev=folder / "dev.csv", label="chapter"),
         overwrite=True,
-        loop=LoopSettings(epochs=1),
+        # Few steps and a mean over all tokens: both want a larger rate than the usual 5e-5.
+        network=NetworkSettings(pooling="mean"),
+        optim=OptimSettings(learning_rate=(3e-4,)),
+        loop=LoopSettings(epochs=1, batch_size=16),
         common=CommonSettings(max_length=MAX_LENGTH),
     )
     with follow() as on_event:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bothways.model.vocabulary import vocabulary_loss
+from bothways.model.vocabulary import vocabulary_loss, vocabulary_loss_and_draw
 
 ROWS, WIDTH, VOCAB_SIZE = 23, 8, 50
 # Sums in another order, in float64.
@@ -110,3 +110,39 @@ def test_no_rows_are_no_loss() -> None:
     loss, right = vocabulary_loss(features[:0], weight, bias, targets[:0])
     assert loss.item() == right.item() == 0.0
     assert gradients(loss, (weight,))[0].abs().max() == 0.0
+
+
+# --- drawing ----------------------------------------------------------------------------------
+
+
+def test_draws_follow_the_softmax() -> None:
+    features, weight, bias, targets = inputs()
+    rows = 4000
+    one = features.detach()[:1].expand(rows, -1)
+    expected = F.softmax(F.linear(one[0], weight, bias), 0)
+    _, _, drawn = vocabulary_loss_and_draw(one, weight, bias, targets[:1].expand(rows))
+    found = torch.bincount(drawn, minlength=VOCAB_SIZE) / rows
+    # Five standard deviations of a share.
+    bound = 5 * (expected * (1 - expected) / rows).sqrt() + 1 / rows
+    assert bool(((found - expected).abs() < bound).all())
+    assert len(drawn.unique()) > 5
+
+
+def test_draws_are_a_function_of_the_seed_and_not_of_the_chunks() -> None:
+    given = inputs()
+
+    def draw(seed: int, rows: int) -> list[int]:
+        torch.manual_seed(seed)
+        _, _, drawn = vocabulary_loss_and_draw(*given, chunk_logits=rows * VOCAB_SIZE)
+        return [int(token) for token in drawn]
+
+    assert draw(1, 5) == draw(1, 23)
+    assert draw(1, 5) != draw(2, 5)
+
+
+def test_drawing_changes_no_loss() -> None:
+    given = inputs()
+    loss, right, _ = vocabulary_loss_and_draw(*given)
+    plain, same = vocabulary_loss(*given)
+    assert loss.item() == plain.item()
+    assert right.item() == same.item()

@@ -46,25 +46,55 @@ def vocabulary_loss(
     Example:
         >>> loss, right = vocabulary_loss(features, weight, bias, targets)  # doctest: +SKIP
     """
+    loss, right, _ = _apply(features, weight, bias, targets, chunk_logits, None)
+    return loss, right
+
+
+def vocabulary_loss_and_draw(
+    features: Float[Tensor, "R E"],
+    weight: Float[Tensor, "V E"],
+    bias: Float[Tensor, " V"],
+    targets: Int[Tensor, " R"],
+    *,
+    chunk_logits: int = CHUNK_LOGITS,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `vocabulary_loss`, and for each row an id drawn from the softmax of its logits.
+
+    One number of torch's global generator a row decides, so the loop's seeds do.
+    """
+    places = torch.rand(len(features), 1, device=features.device)
+    loss, right, drawn = _apply(features, weight, bias, targets, chunk_logits, places)
+    return loss, right, drawn
+
+
+def _apply(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    chunk_logits: int,
+    places: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
     kind = features.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
     rows = max(1, chunk_logits // weight.shape[0])
     plan = (rows, dtype, torch.is_grad_enabled())
     apply: Any = _VocabularyLoss.apply  # torch gives it no types
-    loss, right = apply(features, weight, bias, targets, plan)
-    return loss, right
+    loss, right, drawn = apply(features, weight, bias, targets, places, plan)
+    return loss, right, drawn
 
 
 class _VocabularyLoss(torch.autograd.Function):
     """Gradients are made in the forward pass, where the logits are at hand."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> tuple[Tensor, Tensor]:
-        features, weight, bias, targets, (rows, dtype, recording) = given
+    def forward(ctx: Any, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
+        features, weight, bias, targets, places, (rows, dtype, recording) = given
         needed = recording and any(ctx.needs_input_grad)
         summing = torch.promote_types(dtype, torch.float32)
         loss = torch.zeros((), device=features.device, dtype=summing)
         right = torch.zeros((), device=features.device)
+        drawn = torch.zeros_like(targets if places is not None else targets[:0])
         ctx.found = None
         if needed:
             ctx.found = (
@@ -85,6 +115,11 @@ class _VocabularyLoss(torch.autograd.Function):
                 total = shares.sum(1, keepdim=True)
                 loss += (total.log() + top - wanted).sum()
                 right += (wanted == top).sum()
+                if places is not None:
+                    # The first id up to which the shares add up to this part of the whole.
+                    reached = shares.cumsum(1)
+                    at = torch.searchsorted(reached, places[part] * reached[:, -1:])
+                    drawn[part] = at.clamp(max=weight.shape[0] - 1)[:, 0]
                 if not needed:
                     continue
                 # d loss / d logits: the softmax, less one at the target.
@@ -97,8 +132,8 @@ class _VocabularyLoss(torch.autograd.Function):
                 else:
                     of_weight += slope.T @ inner
                 of_bias += shares.sum(0)
-        ctx.mark_non_differentiable(right)
-        return loss, right
+        ctx.mark_non_differentiable(right, drawn)
+        return loss, right, drawn
 
     @staticmethod
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
@@ -106,4 +141,4 @@ class _VocabularyLoss(torch.autograd.Function):
             raise RuntimeError("the gradients of this loss were taken already; compute it again")
         found = [tensor.mul_(given[0]) for tensor in ctx.found]
         ctx.found = None
-        return (*found, None, None)
+        return (*found, None, None, None)

@@ -19,7 +19,9 @@ _CPU_SIZE, _GPU_SIZE = 1024, 8192
 _ROUNDS = 6
 
 
-def forward_flops(config: EncoderConfig, lengths: Sequence[int]) -> float:
+def forward_flops(
+    config: EncoderConfig, lengths: Sequence[int], *, last_rows: int | None = None
+) -> float:
     """FLOPs of the matrix products of one forward pass of the encoder.
 
     A product of (a, b) with (b, c) counts 2abc. Embedding look-ups, norms and activations are
@@ -28,13 +30,17 @@ def forward_flops(config: EncoderConfig, lengths: Sequence[int]) -> float:
     Args:
         config: the encoder.
         lengths: tokens of each sequence.
+        last_rows: tokens whose states the last layer is asked for; None for all.
     """
     hidden, inner = config.hidden_size, config.feedforward.size
     width = config.attention.num_heads * config.attention.head_size
     tokens = float(sum(lengths))
-    projections = 4 * hidden * width + (3 if config.feedforward.gated else 2) * hidden * inner
+    after_mixing = hidden * width + (3 if config.feedforward.gated else 2) * hidden * inner
+    projections = 3 * hidden * width + after_mixing
     depth = sum(len(blocks) for blocks in config.block_order)
     total = 2.0 * projections * tokens * depth
+    if last_rows is not None:
+        total -= 2.0 * after_mixing * (tokens - last_rows)
     kinds = [
         kind
         for kind, blocks in zip(config.layer_kinds, config.block_order, strict=True)
@@ -48,6 +54,12 @@ def forward_flops(config: EncoderConfig, lengths: Sequence[int]) -> float:
     if config.embeddings.size != hidden:
         total += 2.0 * config.embeddings.size * hidden * tokens
     return total
+
+
+def head_flops(config: EncoderConfig, rows: int) -> float:
+    """FLOPs of the matrix products of a masked-LM head over so many tokens, one forward pass."""
+    hidden, size = config.hidden_size, config.embeddings.size
+    return 2.0 * rows * size * (hidden + config.embeddings.vocab_size)
 
 
 def matrix_peak(device: torch.device, dtype: torch.dtype = torch.float32) -> float:

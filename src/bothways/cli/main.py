@@ -62,6 +62,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
     "Pretrain": (
         Command("tokenizer train", "learn a vocabulary from raw text"),
         Command("tokenizer report", "show how a tokenizer breaks the words of a text"),
+        Command("plan", "compute what a pretraining run will take: hours, memory, cost"),
     ),
     "Look": (
         Command("inspect", "show what a model folder holds and how it reads a text"),

@@ -29,7 +29,7 @@ def plan_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
 
     Example:
         >>> plan_batches([3, 9, 4, 3], batch_tokens=8)
-        [[1], [2, 3], [0]]
+        [[1], [3, 2], [0]]
     """
     if batch_tokens < 1:
         raise UsageError(f"batch_tokens is {batch_tokens}; it must be at least 1")

@@ -47,21 +47,22 @@ def fill_masks(
         texts, policy=policy, special_tokens_in_text="parse"
     )
     token = tokenizer.tokens([mask_id])[0]
-    without = [number for number, pieces in enumerate(whole, start=1) if mask_id not in pieces]
+    without = [text for text, pieces in zip(texts, whole, strict=True) if mask_id not in pieces]
     if without:
         raise TaskError(
-            f"texts without {token}: numbers {', '.join(map(str, without[:10]))}; write {token} "
-            "where a word is to be filled in"
+            f"{len(without)} of {len(texts)} texts have no {token}, the first: "
+            f"{without[0][:60]!r}; write {token} where a word is to be filled in"
         )
     lost = [
-        number
-        for number, (before, after) in enumerate(zip(whole, ids, strict=True), start=1)
+        text
+        for text, before, after in zip(texts, whole, ids, strict=True)
         if before.count(mask_id) > after.count(mask_id)
     ]
     if lost:
         raise TaskError(
-            f"texts that lose a {token} where they are cut to {policy.max_length} tokens: numbers "
-            f"{', '.join(map(str, lost[:10]))}; shorten them, or keep another part (policy)"
+            f"{len(lost)} of {len(texts)} texts lose a {token} where they are cut to "
+            f"{policy.max_length} tokens, the first: {lost[0][:60]!r}; shorten them, or keep "
+            "another part (policy)"
         )
 
     def masks(batch: Batch) -> Tensor:

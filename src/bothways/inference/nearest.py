@@ -9,12 +9,17 @@ from numpy.typing import NDArray
 from bothways.errors import UsageError
 
 # Rows of the queries and of the corpus that are compared at once (64 MB of float32 scores).
-_QUERY_BLOCK = 256
-_CORPUS_BLOCK = 65_536
+QUERY_BLOCK = 256
+CORPUS_BLOCK = 65_536
 
 
 def nearest(
-    queries: NDArray[np.float32], corpus: NDArray[np.float32], *, k: int
+    queries: NDArray[np.float32],
+    corpus: NDArray[np.float32],
+    *,
+    k: int,
+    query_block: int = QUERY_BLOCK,
+    corpus_block: int = CORPUS_BLOCK,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """The k best corpus rows for each query, by inner product.
 
@@ -24,6 +29,7 @@ def nearest(
         queries: (q, dim).
         corpus: (n, dim); may be memory-mapped, it is read block by block.
         k: how many; at most n are returned.
+        query_block, corpus_block: rows that are compared at once.
 
     Returns:
         Scores and indices, (q, min(k, n)) each, best first.
@@ -41,13 +47,13 @@ def nearest(
     k = min(k, len(corpus))
     scores = np.empty((len(queries), k), dtype=np.float32)
     indices = np.empty((len(queries), k), dtype=np.int64)
-    for start in range(0, len(queries), _QUERY_BLOCK):
-        block = torch.from_numpy(np.array(queries[start : start + _QUERY_BLOCK], dtype=np.float32))
+    for start in range(0, len(queries), query_block):
+        block = torch.from_numpy(np.array(queries[start : start + query_block], dtype=np.float32))
         best = torch.empty(len(block), 0)
         rows = torch.empty(len(block), 0, dtype=torch.long)
-        for first in range(0, len(corpus), _CORPUS_BLOCK):
+        for first in range(0, len(corpus), corpus_block):
             part = torch.from_numpy(
-                np.array(corpus[first : first + _CORPUS_BLOCK], dtype=np.float32)
+                np.array(corpus[first : first + corpus_block], dtype=np.float32)
             )
             best = torch.cat([best, block @ part.T], dim=1)
             fresh = torch.arange(first, first + len(part)).expand(len(block), -1)

@@ -44,48 +44,65 @@ def _embeddings(config: EncoderConfig) -> list[str]:
             f"rows, texts of up to {axis.usable_positions:,} tokens"
         )
     if axis.norm:
-        lines.append(f"x = layer_norm(x) # eps {config.norm.eps:g}")
-    lines.append(f"x = dropout(x) # {config.dropout.hidden:g} in training")
+        lines.append(f"x = layer_norm(x) # {_norm(config)}")
+    if config.dropout.hidden:
+        lines.append(f"x = dropout(x) # {config.dropout.hidden:g} in training")
     if config.projects_embeddings:
         lines.append(f"x = linear(x) # {axis.size} -> {config.hidden_size}")
     return lines
 
 
 def _layers(config: EncoderConfig) -> list[str]:
-    pre = config.norm.placement == "pre"
-    inner = f"{config.layers_per_group} in turn, " if config.layers_per_group > 1 else ""
-    shared = (
-        f" # {inner}{config.num_blocks} with weights of their own"
-        if config.num_layer_groups
-        else ""
-    )
-    lines = [f"for layer in 1 .. {config.num_layers}:{shared}"]
-    source = "layer_norm(x)" if pre else "x"
-    first = " # not before the first layer's attention" if config.norm.skip_first else ""
-    lines += [f"    a = {source}{first}" if pre else "    a = x", *_attention(config)]
-    rates = config.dropout
-    undropped = (rates.hidden if rates.attention_output is None else rates.attention_output) == 0
-    lines += _sublayer(config, "linear(mixed)" if undropped else "dropout(linear(mixed))", pre)
-    if config.convolution is not None:
-        axis = config.convolution
-        lines.append(
-            f"    in layer 1: x = layer_norm(x + {axis.activation}(convolution(embeddings)))"
-            f" # {axis.kernel} tokens wide, {axis.groups} groups"
-        )
-    axis_ = config.feedforward
-    bias = "" if axis_.bias else ", no bias"
-    gate = " * linear(b)" if axis_.gated else ""
-    lines += [
-        f"    b = {source}",
-        f"    h = {axis_.activation}(linear(b)){gate} # {config.hidden_size} -> {axis_.size}{bias}",
+    rates, axis = config.dropout, config.feedforward
+    remarks = []
+    if config.num_layer_groups:
+        inner = f"{config.layers_per_group} in turn, " if config.layers_per_group > 1 else ""
+        remarks.append(f"{inner}{config.num_blocks} with weights of their own")
+    if rates.layer:
+        remarks.append(f"each left out in training at a rate of {rates.layer:g}")
+    gate = " * linear(b)" if axis.gated else ""
+    inner = _dropped(f"{axis.activation}(linear(b)){gate}", rates.activation)
+    sizes = f"{config.hidden_size} -> {axis.size}{'' if axis.bias else ', no bias'}"
+    skipped = config.norm.skip_first and config.norm.placement == "pre"
+    first = ", not before the first layer's attention" * skipped
+    lines = [
+        f"for layer in 1 .. {config.num_layers}: # {'; '.join(remarks)}",
+        f"    a = {_before(config)}{first}",
+        *_attention(config),
+        _after(config, "linear(mixed)", rates.attention_output),
+        f"    b = {_before(config)}",
+        f"    h = {inner} # {sizes}",
+        _after(config, "linear(h)", rates.feedforward_output),
     ]
-    last = "dropout(linear(h))" if rates.hidden else "linear(h)"
-    return lines + _sublayer(config, last, pre)
+    if config.convolution is not None:
+        wide = config.convolution
+        beside = f"{wide.activation}({_dropped('convolution(embeddings)', rates.hidden)})"
+        lines.append(
+            f"    in layer 1: x = layer_norm(x + {beside}) # {wide.kernel} tokens wide, "
+            f"{wide.groups} groups"
+        )
+    return lines
 
 
-def _sublayer(config: EncoderConfig, value: str, pre: bool) -> list[str]:
-    total = f"x + {value}"
-    return [f"    x = {total if pre else f'layer_norm({total})'} # eps {config.norm.eps:g}"]
+def _before(config: EncoderConfig) -> str:
+    """What a sub-layer reads."""
+    return f"layer_norm(x) # {_norm(config)}" if config.norm.placement == "pre" else "x"
+
+
+def _after(config: EncoderConfig, value: str, rate: float | None) -> str:
+    """The sum with what a sub-layer gives."""
+    total = f"x + {_dropped(value, config.dropout.hidden if rate is None else rate)}"
+    if config.norm.placement == "pre":
+        return f"    x = {total}"
+    return f"    x = layer_norm({total}) # {_norm(config)}"
+
+
+def _norm(config: EncoderConfig) -> str:
+    return f"eps {config.norm.eps:g}" + ", no bias" * (not config.norm.bias)
+
+
+def _dropped(value: str, rate: float) -> str:
+    return f"dropout({value})" if rate else value
 
 
 def _attention(config: EncoderConfig) -> list[str]:
@@ -111,22 +128,26 @@ def _attention(config: EncoderConfig) -> list[str]:
             if relative.buckets
             else f"distances up to {relative.max_distance}"
         )
-        shared = ", content projections shared" if relative.shared_projections else ""
+        vector = "layer_norm(vector of i - j)" if relative.normalised else "vector of i - j"
+        projections = (
+            ", content projections shared"
+            if relative.shared_projections
+            else ", no bias on its keys" * (not relative.key_bias)
+        )
         lines.append(
             f"    s = ({told}) / sqrt({1 + len(relative.terms)} head size)"
-            f" # r = vector of i - j, {rows}{shared}"
+            f" # r = {vector}, {rows}{projections}"
         )
     kinds = config.layer_kinds
     if "local" in kinds:
         lines.append(
             f"    s(i, j) only where |i - j| <= {axis.window}, in local layers # {_runs(kinds)}"
         )
-    lines.append(
-        f"    mixed = dropout(softmax(s)) v # {config.dropout.attention:g} in training; every "
-        "token sees all of its text"
-        if "local" not in kinds
-        else f"    mixed = dropout(softmax(s)) v # {config.dropout.attention:g} in training"
-    )
+    rate = config.dropout.attention
+    remarks = [f"{rate:g} in training"] * bool(rate)
+    if "local" not in kinds:
+        remarks.append("every token sees all of its text")
+    lines.append(f"    mixed = {_dropped('softmax(s)', rate)} v # {'; '.join(remarks)}")
     return lines
 
 
@@ -139,7 +160,7 @@ def _runs(kinds: tuple[str, ...]) -> str:
 def _ending(config: EncoderConfig) -> list[str]:
     lines = []
     if config.norm.final:
-        lines.append(f"x = layer_norm(x) # eps {config.norm.eps:g}")
+        lines.append(f"x = layer_norm(x) # {_norm(config)}")
     lines.append(f"last_hidden = x # (tokens, {config.hidden_size})")
     if config.pooler:
         lines.append("pooled = tanh(linear(x at each text's first token))")

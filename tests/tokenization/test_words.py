@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bothways.tokenization.words import sentences, text_words, unspaced_places
+from bothways.tokenization.words import sentences, text_words, unspaced_words
 
 TEXTS = st.text(
     alphabet=st.sampled_from(list("aé.! \n中文。ไทยำ้カナー々のខ្មែរ\u200d🙂'-")), max_size=40
@@ -43,10 +43,10 @@ def test_words_of_texts(text: str, expected: list[str]) -> None:
     assert words(text) == expected
 
 
-def test_places_lie_around_every_unspaced_word() -> None:
-    assert unspaced_places("go 中文 ok").tolist() == [3, 4, 5]
-    assert unspaced_places("plain").tolist() == []
-    assert unspaced_places("naïve Привет").tolist() == []
+def test_words_of_unspaced_scripts_alone() -> None:
+    assert unspaced_words("go 中文 ok") == [(3, 4), (4, 5)]
+    assert unspaced_words("plain") == []
+    assert unspaced_words("naïve Привет") == []
 
 
 @pytest.mark.parametrize(
@@ -69,17 +69,14 @@ def test_sentences_of_texts(text: str, expected: list[str]) -> None:
 
 @given(TEXTS)
 def test_places_increase_and_lie_in_the_text(text: str) -> None:
-    places = unspaced_places(text).tolist()
-    assert places == sorted(set(places))
-    assert all(0 <= place <= len(text) for place in places)
+    for spans in (unspaced_words(text), text_words(text)):
+        flat = [place for span in spans for place in span]
+        assert flat == sorted(flat)
+        assert all(start < end <= len(text) for start, end in spans)
     starts = sentences(text).tolist()
     assert starts[0] == 0
     assert starts == sorted(set(starts))
     assert all(start == 0 or start < len(text) for start in starts)
-    spans = text_words(text)
-    flat = [place for span in spans for place in span]
-    assert flat == sorted(flat)
-    assert all(start < end for start, end in spans)
     # What is in no word is space, punctuation or a symbol.
     inside = {index for start, end in spans for index in range(start, end)}
     assert not any(text[index].isalnum() for index in range(len(text)) if index not in inside)

@@ -92,6 +92,7 @@ def _tokenizer(kind: Literal["byte_bpe", "sentencepiece"]) -> TokenizerRecipe:
         unknown="<unk>",
         single="<s> A </s>",
         pair="<s> A </s> </s> B </s>",
+        order=("cls", "pad", "sep", "unknown", "mask"),
     )
 
 

@@ -65,6 +65,8 @@ class TokenizerRecipe:
         single: template of one text; A stands for its pieces.
         pair: template of two texts, A and B.
         typed: whether the second text of a pair has type 1.
+        order: which special token a new vocabulary has first; the id of padding matters where
+            positions are counted from it.
     """
 
     kind: Literal["wordpiece", "byte_bpe", "sentencepiece", "moses_bpe"]
@@ -76,6 +78,7 @@ class TokenizerRecipe:
     single: str
     pair: str
     typed: bool = False
+    order: tuple[str, ...] = ("pad", "unknown", "cls", "sep", "mask")
 
 
 @dataclass(frozen=True)

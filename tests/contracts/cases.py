@@ -139,6 +139,22 @@ def _table() -> dict[str, EncoderConfig]:
                 max_distance=30, buckets=8, shared_projections=True, normalised=True
             ),
         ),
+        "flaubert": change(
+            base,
+            embeddings__num_types=0,
+            embeddings__pad_id=2,
+            feedforward__size=96,
+            pooler=False,
+            dropout__layer=0.2,
+        ),
+        "flaubert-large": change(
+            base,
+            embeddings__num_types=0,
+            embeddings__positions="sinusoidal",
+            feedforward__activation="relu",
+            norm__placement="pre",
+            pooler=False,
+        ),
         "pre-norm": change(base, norm__placement="pre"),
         "final-norm": change(base, norm__final=True),
         "norm-without-bias": change(base, norm__bias=False),

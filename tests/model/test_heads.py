@@ -17,6 +17,7 @@ from bothways.model.heads import (
     ClassificationHead,
     MaskedLMHead,
     ReplacedTokenHead,
+    SummaryHead,
     TokenHead,
     build_head,
     describe_head,
@@ -38,6 +39,8 @@ MAKERS: dict[str, Callable[[], nn.Module]] = {
     "token-dense": lambda: TokenHead(WIDTH, 1, dense="gelu", norm=1e-5, bias="none"),
     "replaced": lambda: ReplacedTokenHead(WIDTH),
     "masked-lm": lambda: MaskedLMHead(WIDTH, 10, VOCAB_SIZE, bias="norm"),
+    "summary": lambda: SummaryHead(WIDTH, 1, 3, activation="tanh", summary_dropout=0.2),
+    "masked-lm-bare": lambda: MaskedLMHead(WIDTH, WIDTH, VOCAB_SIZE, activation=None),
     "relation": lambda: MaskedLMHead(WIDTH, WIDTH, VOCAB_SIZE, num_relations=2, dropout=0.2),
 }
 every_head = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())

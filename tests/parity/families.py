@@ -81,6 +81,13 @@ _ALBERT: dict[str, Any] = {
     "inner_group_num": 1,
 }
 _ELECTRA: dict[str, Any] = {**_BERT, "embedding_size": 16}
+_FLAUBERT: dict[str, Any] = {
+    "vocab_size": 61,
+    "emb_dim": 24,
+    "n_layers": 2,
+    "n_heads": 3,
+    "max_position_embeddings": 18,
+}
 
 ROWS: list[Row] = [
     _row("bert", "usual", _BERT),
@@ -141,6 +148,20 @@ ROWS: list[Row] = [
         summary_activation="tanh",
         summary_last_dropout=0.3,
         hidden_act="gelu_pytorch_tanh",
+    ),
+    # Norms before the sub-layers are compared in tests/families: the reference does not run.
+    _row("flaubert", "usual", _FLAUBERT),
+    _row("flaubert", "sinusoidal", _FLAUBERT, sinusoidal_embeddings=True, gelu_activation=False),
+    _row(
+        "flaubert",
+        "other-padding",
+        _FLAUBERT,
+        pad_token_id=5,
+        n_layers=3,
+        n_heads=4,
+        layer_norm_eps=1e-2,
+        summary_first_dropout=0.3,
+        layerdrop=0.2,
     ),
     *(Row(*row) for row in (*DEBERTA_ROWS, *MODERNBERT_ROWS)),
 ]

@@ -16,7 +16,7 @@ from torch import nn
 
 from bothways.checkpoints.empty import without_memory
 from bothways.checkpoints.report import LoadReport
-from bothways.errors import CheckpointError
+from bothways.errors import CheckpointError, UnsupportedModelError
 from bothways.families.keys import ConfigKeys
 from bothways.families.registry import family_of
 from bothways.families.spec import FamilySpec, HeadKind
@@ -280,10 +280,13 @@ def head_class(
         width = wanted.get("num_labels", wanted.get("num_relations", 0))
         if spec.num_outputs not in (None, width):
             continue
-        with without_memory():
-            made = spec.build(config, ConfigKeys(raw), width)
-            if type(made) is type(head):
-                made = spec.build(config, ConfigKeys({**raw, **spec.keys(head)}), width)
+        try:
+            with without_memory():
+                made = spec.build(config, ConfigKeys(raw), width)
+                if type(made) is type(head):
+                    made = spec.build(config, ConfigKeys({**raw, **spec.keys(head)}), width)
+        except UnsupportedModelError:
+            continue  # the keys describe a head of this class that is not built here
         if _comparable(made) == wanted:
             return name
     return None

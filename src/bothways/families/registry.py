@@ -12,6 +12,7 @@ from bothways.families.deberta import DEBERTA
 from bothways.families.deberta_v2 import DEBERTA_V2
 from bothways.families.distilbert import DISTILBERT
 from bothways.families.electra import ELECTRA
+from bothways.families.flaubert import FLAUBERT
 from bothways.families.modernbert import MODERNBERT
 from bothways.families.own import OWN
 from bothways.families.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
@@ -31,6 +32,7 @@ FAMILIES: dict[str, FamilySpec] = {
         ELECTRA,
         DEBERTA,
         DEBERTA_V2,
+        FLAUBERT,
         MODERNBERT,
         OWN,
     )

@@ -199,6 +199,57 @@ class ReplacedTokenHead(nn.Module):
         return logits
 
 
+class SummaryHead(nn.Module):
+    """Logits a sequence through a few numbers that sum up its first token.
+
+    Dropout, linear, activation, dropout, linear.
+
+    Args:
+        hidden_size: width of the encoder.
+        num_labels: width of the logits.
+        summary_size: how many numbers the text is summed up in.
+        activation: of these numbers.
+        dropout: rate before they are made.
+        summary_dropout: rate on them.
+    """
+
+    unit: ClassVar[Unit] = "sequence"
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_labels: int,
+        summary_size: int,
+        *,
+        activation: Activation = "identity",
+        dropout: float = 0.1,
+        summary_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.settings = {
+            "hidden_size": hidden_size,
+            "num_labels": num_labels,
+            "summary_size": summary_size,
+            "activation": activation,
+            "dropout": dropout,
+            "summary_dropout": summary_dropout,
+        }
+        self.activation = activation
+        self.summary = ClassificationHead(hidden_size, summary_size, pooling="cls", dropout=dropout)
+        self.dropout = Dropout(summary_dropout)
+        self.output = nn.Linear(summary_size, num_labels)
+
+    def forward(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "N labels"]:
+        """Logits, (sequences, labels)."""
+        summed_up = ACTIVATIONS[self.activation](self.summary(output, batch))
+        logits: Tensor = self.output(self.dropout(summed_up))
+        return logits
+
+    def rows(self, batch: Batch) -> Tensor | None:
+        """Tokens whose last states this head reads."""
+        return self.summary.rows(batch)
+
+
 class MaskedLMHead(nn.Module):
     """Logits over the vocabulary: dense, activation, norm, tied output.
 
@@ -206,7 +257,7 @@ class MaskedLMHead(nn.Module):
         hidden_size: width of the encoder.
         size: width of the token table that the output is tied to.
         vocab_size: width of the logits.
-        activation: after the dense layer.
+        activation: after the dense layer; None for no such layer and no norm.
         eps: of the norm.
         num_relations: width of a second output, over the pooler's vector, that says how the two
             texts of a pair go together (next sentence, sentence order); 0 for none.
@@ -222,7 +273,7 @@ class MaskedLMHead(nn.Module):
         size: int,
         vocab_size: int,
         *,
-        activation: Activation = "gelu",
+        activation: Activation | None = "gelu",
         eps: float = 1e-12,
         num_relations: int = 0,
         dropout: float = 0.0,
@@ -240,8 +291,8 @@ class MaskedLMHead(nn.Module):
             "bias": bias,
         }
         self.activation = activation
-        self.dense = _dense(hidden_size, size, bias)
-        self.norm = _norm(size, eps, bias)
+        self.dense = None if activation is None else _dense(hidden_size, size, bias)
+        self.norm = None if activation is None else _norm(size, eps, bias)
         self.output = nn.Linear(size, vocab_size)
         self.relation = (
             ClassificationHead(hidden_size, num_relations, dropout=dropout)
@@ -255,6 +306,8 @@ class MaskedLMHead(nn.Module):
 
     def features(self, states: Float[Tensor, "T H"]) -> Float[Tensor, "T E"]:
         """States before the output layer; take the positions that matter first."""
+        if self.activation is None or self.dense is None or self.norm is None:
+            return states
         normed: Tensor = self.norm(ACTIVATIONS[self.activation](self.dense(states)))
         return normed
 
@@ -277,6 +330,7 @@ HEADS: dict[str, type[nn.Module]] = {
     "classification": ClassificationHead,
     "token": TokenHead,
     "replaced": ReplacedTokenHead,
+    "summary": SummaryHead,
     "masked_lm": MaskedLMHead,
 }
 

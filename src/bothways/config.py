@@ -48,7 +48,7 @@ class CommonSettings:
         threads: processor threads; unset: one a core.
         batch_tokens: most tokens of one batch; unset: what suits the device.
         max_length: most tokens of a text, special ones included; unset: what the model says.
-        policy: what is kept of a text that is longer.
+        policy: what is kept of a text that is longer; unset: as in training, else head.
         encoding: of the characters of data files; unset: as in training, else utf-8.
         format: of data files; auto: as in training, else by the file's name and content.
         header: whether the first line names the columns; else they are numbers from 1.
@@ -61,7 +61,7 @@ class CommonSettings:
     threads: int | None = None
     batch_tokens: int | None = None
     max_length: int | None = None
-    policy: Literal["head", "tail", "head+tail", "windows"] = "head"
+    policy: Literal["head", "tail", "head+tail", "windows"] | None = None
     encoding: str | None = None
     format: Literal[
         "auto", "csv", "tsv", "jsonl", "parquet", "label-text", "conll", "conllu", "squad", "smart"
@@ -229,10 +229,15 @@ def _fields(settings_type: type[Any]) -> Iterable[tuple[dataclasses.Field[Any], 
     return [(field, hints[field.name]) for field in dataclasses.fields(settings_type) if field.init]
 
 
+def key_of(field: dataclasses.Field[Any]) -> str:
+    """What a field is called in a recipe: `from_`, whose name Python has taken, is `from`."""
+    return field.name.removesuffix("_")
+
+
 def _leaves(settings_type: type[Any], owner: Any, prefix: str) -> Iterator[Leaf]:
     """The leaves below a dataclass; their defaults come from `owner`, an instance, if given."""
     for field, hint in _fields(settings_type):
-        path = f"{prefix}{field.name}"
+        path = f"{prefix}{key_of(field)}"
         if owner is not _ABSENT:
             default = getattr(owner, field.name)
         elif field.default_factory is not dataclasses.MISSING:
@@ -261,7 +266,7 @@ def build(
     """
     given = {}
     for field, hint in _fields(settings_type):
-        path = f"{prefix}{field.name}"
+        path = f"{prefix}{key_of(field)}"
         table = dataclasses.is_dataclass(hint)
         given[field.name] = build(hint, values, make, f"{path}.") if table else values[path]
     return make(settings_type, given)
@@ -310,10 +315,10 @@ def _toml_lines(settings: Any, path: tuple[str, ...]) -> list[str]:
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if dataclasses.is_dataclass(value):
-            inner = (*path, field.name)
+            inner = (*path, key_of(field))
             tables += ["", f"[{'.'.join(inner)}]", *_toml_lines(value, inner)]
         elif value is not None:
-            plain.append(f"{field.name} = {_toml_value(value)}")
+            plain.append(f"{key_of(field)} = {_toml_value(value)}")
     return plain + tables
 
 

@@ -7,6 +7,8 @@
     head         kind and arguments of a head that transformers has no class for
     untrained    parts whose weights are random
     columns      which columns of a data file hold what
+    files        how data files are read: format, encoding, header, quoting
+    policy       what is kept of a text that is too long
     passport     sample texts with their ids, and a few output numbers
     provenance   where the model comes from: data, settings, versions
 
@@ -32,6 +34,8 @@ _KINDS: dict[str, type] = {
     "head": dict,
     "untrained": list,
     "columns": dict,
+    "files": dict,
+    "policy": str,
     "passport": dict,
     "provenance": dict,
 }

@@ -42,7 +42,7 @@ class Predictor(Protocol):
         examples: Iterable[Any],
         *,
         max_length: int | None = None,
-        policy: Policy = "head",
+        policy: Policy | None = None,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], None] | None = None,
     ) -> Results:

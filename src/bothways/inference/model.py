@@ -94,9 +94,12 @@ class Model:
         return self.encoder.embeddings.words.weight.device
 
     def policy(
-        self, max_length: int | None = None, keep: Policy = "head", overlap: int = 0
+        self, max_length: int | None = None, keep: Policy | None = None, overlap: int = 0
     ) -> CutPolicy:
-        """How long texts may be: as asked, else as the folder says, else all usable positions.
+        """How long texts may be and what is kept: as asked, else as the folder says.
+
+        A folder that says nothing reads all usable positions and keeps the head; a fine-tuned one
+        says what it was trained and judged with.
 
         Raises:
             UsageError: when max_length is beyond the usable positions.
@@ -108,7 +111,7 @@ class Model:
             )
         declared = self.tokenizer.declared_max_length
         length = min(declared or usable, usable) if max_length is None else max_length
-        return CutPolicy(length, keep, overlap)
+        return CutPolicy(length, keep or self.parts.settings.get("policy", "head"), overlap)
 
     def embed(
         self,
@@ -118,7 +121,7 @@ class Model:
         pooling: Literal["cls", "mean", "max"] | None = None,
         normalize: bool | None = None,
         max_length: int | None = None,
-        policy: Policy = "head",
+        policy: Policy | None = None,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], None] | None = None,
     ) -> Embeddings:
@@ -131,7 +134,7 @@ class Model:
                 takes its place, and the folder's later steps stay.
             normalize: None for what the folder says.
             max_length: longest text in tokens; None for the folder's.
-            policy: what is kept of longer texts.
+            policy: what is kept of longer texts; None for what the folder says.
             batch_tokens: budget of a batch; None for the device's default.
             on_batch: called with the number of texts done.
 
@@ -198,7 +201,7 @@ class Model:
         texts: Iterable[Text],
         *,
         max_length: int | None = None,
-        policy: Policy = "head",
+        policy: Policy | None = None,
         chunk_texts: int = CHUNK_TEXTS,
     ) -> TokenVectors:
         """One (pieces, hidden) float32 array a text: the last layer, special pieces included."""
@@ -242,7 +245,7 @@ class Model:
         examples: Iterable[Any],
         *,
         max_length: int | None = None,
-        policy: Policy = "head",
+        policy: Policy | None = None,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], None] | None = None,
     ) -> Results:
@@ -251,7 +254,7 @@ class Model:
         Args:
             examples: texts, pairs of texts, or examples of the task; any iterable.
             max_length: longest text in tokens; None for the folder's.
-            policy: what is kept of longer texts.
+            policy: what is kept of longer texts; None for what the folder says.
             batch_tokens: budget of a batch; None for the device's default.
             on_batch: called with the number of texts done.
 
@@ -295,7 +298,7 @@ class Model:
         *,
         top: int = 5,
         max_length: int | None = None,
-        policy: Policy = "head",
+        policy: Policy | None = None,
         batch_tokens: int | None = None,
     ) -> Filled:
         """The most probable tokens for each mask of each text.
@@ -304,7 +307,7 @@ class Model:
             texts: each with at least one mask token written out, such as [MASK].
             top: candidates a mask.
             max_length: longest text in tokens; None for the folder's.
-            policy: what is kept of longer texts.
+            policy: what is kept of longer texts; None for what the folder says.
             batch_tokens: budget of a batch; None for the device's default.
 
         Returns:

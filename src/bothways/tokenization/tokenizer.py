@@ -322,6 +322,10 @@ class Tokenizer:
         """Put the tokenizer's files among others that are written in one step."""
         stage_tokenizer(files, self._complete_files())
 
+    def with_max_length(self, max_length: int) -> Tokenizer:
+        """The same tokenizer, which declares another longest text."""
+        return Tokenizer(replace(self._complete_files(), declared_max_length=max_length))
+
     def _complete_files(self) -> TokenizerFiles:
         return replace(self._files, engine=self._reader.parsing, special_tokens=self.special_tokens)
 

@@ -87,6 +87,7 @@ def save_result(
         "task": task.state(),
         "columns": dataclasses.asdict(task.columns),
         "files": file_options(settings).state(),
+        "policy": data.policy.keep,
         "provenance": {
             "base_model": settings.model,
             "settings": settings.deciding(),
@@ -104,7 +105,13 @@ def save_result(
     if len(runs) > 1:
         report = dataclasses.replace(report, tables=(*report.tables, runs_table(runs, best)))
     save_parts(
-        dataclasses.replace(parts, settings=stored),
+        dataclasses.replace(
+            parts,
+            settings=stored,
+            # What is judged is what will be used: the same lengths, and no vectors of old.
+            tokenizer=parts.tokenizer and parts.tokenizer.with_max_length(data.policy.max_length),
+            sentence=None,
+        ),
         folder,
         overwrite=True,
         card=card(settings, data, report, best),

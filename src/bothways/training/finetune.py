@@ -1,14 +1,14 @@
 """Fine-tuning: labelled data and a pretrained encoder in, a judged model folder out.
 
-Here: the order of things, the output folder, the choice among runs, the result. A single run is in
-`runs.py`, the loop in `loop.py`, reading data in `examples.py`, what is written in `saving.py`.
+Here: the order of things, the choice among runs, the result. A single run is in `runs.py`, the loop
+in `loop.py`, reading data in `examples.py`, the output folder in `output.py`, what is written in
+`saving.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,24 +16,21 @@ from typing import Any
 
 from bothways.checkpoints.load import load_parts
 from bothways.checkpoints.parts import Parts
-from bothways.config import read_recipe
-from bothways.errors import TrainingError, UsageError, nearest
+from bothways.errors import UsageError, nearest
 from bothways.evaluation.result import Report
-from bothways.files import write_text
 from bothways.inference.model import Model
 from bothways.tasks.task import Task
 from bothways.tokenization.encoding import Ledger
 from bothways.training.examples import TrainingData, new_task, read_splits
+from bothways.training.output import claim_output
 from bothways.training.recorder import OnEvent
 from bothways.training.runs import Runner, RunResult, RunSpec, grid
 from bothways.training.runtime import Runtime
 from bothways.training.saving import judge_result, save_result
 from bothways.training.settings import FinetuneSettings
-from bothways.training.state import CheckpointStore, refuse_other_settings
 
 logger = logging.getLogger(__name__)
 
-RECIPE_NAME = "recipe.toml"
 # Below this peak rate a head alone hardly moves in a few epochs.
 HEAD_ALONE_RATE = 2e-4
 
@@ -104,7 +101,7 @@ def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> 
         precision=settings.common.precision,
         threads=settings.common.threads,
     )
-    claim_output(settings, runtime)
+    claim_output(settings, runtime, [spec.folder for spec in grid(settings)])
     splits = read_splits(settings, task)
     base = load_parts(settings.model)
     model = Model(base)
@@ -144,44 +141,6 @@ def chosen_metric(settings: FinetuneSettings, task: Task[Any]) -> str:
             f"is better: {listed}"
         )
     return metric
-
-
-def claim_output(settings: FinetuneSettings, runtime: Runtime) -> None:
-    """Make sure that the output folder is free for this run, and leave the recipe in it.
-
-    Raises:
-        TrainingError: when something is in it and neither resume nor overwrite is asked for, or
-            when a resumed run was started with other settings.
-    """
-    folder, recipe = settings.output, settings.output / RECIPE_NAME
-    if folder.exists() and not folder.is_dir():
-        raise TrainingError(f"{folder} is a file; the output must be a folder")
-    taken = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-    if taken and not (settings.resume or settings.overwrite):
-        shown = ", ".join(taken[:5]) + ", ..." * (len(taken) > 5)
-        raise TrainingError(
-            f"the output folder {folder} is not empty (it has {shown}); go on with its run "
-            "(--resume), replace it (--overwrite), or choose another folder"
-        )
-    if settings.resume and recipe.exists():
-        before = read_recipe(FinetuneSettings, recipe)
-        refuse_other_settings(before.deciding(), settings.deciding(), folder)
-    if settings.resume and not any(has_checkpoint(spec.folder) for spec in grid(settings)):
-        logger.warning("%s has no checkpoint to resume from: starting at step 0", folder)
-    runtime.wait()
-    if runtime.is_main:
-        if settings.overwrite:
-            # What an older run has left; other files stay, and the model is replaced when there
-            # is a new one.
-            for name in ("checkpoints", "runs"):
-                shutil.rmtree(folder / name, ignore_errors=True)
-        write_text(recipe, settings.recipe())
-    runtime.wait()
-
-
-def has_checkpoint(folder: Path) -> bool:
-    """Whether a run left something to go on from."""
-    return bool(CheckpointStore(folder, settings={}).steps())
 
 
 def say_what_is_unusual(settings: FinetuneSettings) -> None:

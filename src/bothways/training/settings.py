@@ -268,14 +268,15 @@ class FinetuneSettings:
 
     def deciding(self) -> dict[str, Any]:
         """What decides the numbers of a run, as flat JSON values by key path."""
-        flat = dict(_flat(dataclasses.asdict(self)))
-        values: dict[str, Any] = json.loads(json.dumps(flat, default=str))
+        given = dict(flat(dataclasses.asdict(self)))
+        values: dict[str, Any] = json.loads(json.dumps(given, default=str))
         return {key: value for key, value in values.items() if key not in MAY_DIFFER}
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """The leaves of nested mappings, each with its key path."""
     pairs: list[tuple[str, Any]] = []
     for key, value in values.items():
-        inner = _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else None
+        inner = flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else None
         pairs += [(prefix + key, value)] if inner is None else inner
     return pairs

@@ -67,7 +67,7 @@ class Oracle:
         examples: Iterable[Any],
         *,
         max_length: int | None = None,
-        policy: Policy = "head",
+        policy: Policy | None = None,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], None] | None = None,
     ) -> Results:

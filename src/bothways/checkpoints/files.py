@@ -27,6 +27,7 @@ from bothways.files import (
 
 __all__ = [
     "DEFAULT_SHARD_SIZE",
+    "DTYPES",
     "FLOATS",
     "HEAD_NAME",
     "INDEX_NAME",
@@ -52,7 +53,7 @@ DEFAULT_SHARD_SIZE = 5_000_000_000
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".msgpack", ".h5")
 _LFS_POINTER = b"version https://git-lfs"
 _ALIGNMENT = 64
-_DTYPES = {
+DTYPES = {
     torch.float64: "F64",
     torch.float32: "F32",
     torch.float16: "F16",
@@ -64,7 +65,7 @@ _DTYPES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-FLOATS = {name for dtype, name in _DTYPES.items() if dtype.is_floating_point}
+FLOATS = {name for dtype, name in DTYPES.items() if dtype.is_floating_point}
 
 
 class WeightFiles:
@@ -132,7 +133,8 @@ def find_weights(folder: Path) -> WeightFiles:
             f"its own: bothways convert {folder} NEW"
         )
     raise CheckpointError(
-        f"{folder} has no weights: neither {WEIGHTS_NAME} nor {INDEX_NAME} is there"
+        f"{folder} has no weights: neither {WEIGHTS_NAME} nor {INDEX_NAME} is there. Where a model "
+        "of the hub has pytorch_model.bin only, fetch and convert it: bothways convert NAME NEW"
     )
 
 
@@ -209,7 +211,7 @@ def write_tensors(
         tensor = tensors[name]
         start, end = end, end + tensor.numel() * tensor.element_size()
         header[name] = {
-            "dtype": _DTYPES[tensor.dtype],
+            "dtype": DTYPES[tensor.dtype],
             "shape": list(tensor.shape),
             "data_offsets": [start, end],
         }

@@ -1,7 +1,7 @@
 """From what a user names to a folder on this machine: a folder, or a name on the hub.
 
 Files of a hub model come from the cache where it has them; only files that hold data are fetched,
-never code and never weights in formats that can run code.
+never code, and weights in a format that can run code only to be converted (`convert.py`).
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from pathlib import Path
 from bothways.errors import CheckpointError
 
 _FETCHED = ["*.json", "*.jsonl", "*.safetensors", "*.txt", "*.model", "*.codes", "README.md"]
+_PICKLED = ["pytorch_model.bin", "pytorch_model-*.bin", "*/pytorch_model.bin"]
 _LEFT = ["onnx/*", "openvino/*", "coreml/*", "runs/*", "checkpoint-*/*"]
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
-def find_folder(source: str | Path) -> Path:
+def find_folder(source: str | Path, *, pickled: bool = False) -> Path:
     """The folder of a model.
 
     Args:
         source: a folder, or the name of a model on the hub, such as "org/model".
+        pickled: also fetch weights in the format that `convert` reads.
 
     Raises:
         CheckpointError: when it is neither, or the hub's files cannot be had.
@@ -36,15 +38,15 @@ def find_folder(source: str | Path) -> Path:
     name = os.fspath(source)
     if isinstance(source, Path) or not _HUB_NAME.fullmatch(name) or name.startswith("."):
         raise CheckpointError(f"there is no folder {source}")
-    return _fetch(name)
+    return _fetch(name, [*_FETCHED, *_PICKLED] if pickled else _FETCHED)
 
 
-def _fetch(name: str) -> Path:
+def _fetch(name: str, patterns: list[str]) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
 
     try:
-        return Path(snapshot_download(name, allow_patterns=_FETCHED, ignore_patterns=_LEFT))
+        return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=_LEFT))
     except HFValidationError as error:
         raise CheckpointError(
             f"{name!r} is neither a folder here nor a possible name on the hub: {error}"

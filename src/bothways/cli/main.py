@@ -62,6 +62,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
     "Pretrain": (
         Command("tokenizer train", "learn a vocabulary from raw text"),
         Command("tokenizer report", "show how a tokenizer breaks the words of a text"),
+        Command("prepare", "tokenise raw text into shards, to be resumed at any time"),
         Command("plan", "compute what a pretraining run will take: hours, memory, cost"),
     ),
     "Look": (
@@ -69,6 +70,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command(
             "families", "list the supported families, with what each changes and when to prefer it"
         ),
+        Command("convert", "write pytorch_model.bin anew as safetensors, without running it"),
         Command("demo", "fine-tune, judge and search on text that is already on this machine"),
     ),
 }

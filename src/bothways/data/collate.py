@@ -1,4 +1,4 @@
-"""Encodings to packed batches, and where each sequence of a batch came from."""
+"""What is read as packed batches: encodings with where they came from, and masked sequences."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bothways.data.masking import MaskedTokens
+from bothways.data.sequences import Sequences
 from bothways.model.layout import Batch, Layout
 from bothways.tokenization.encoding import Encoding
 
@@ -44,3 +46,30 @@ def collate(sources: Sequence[Source], targets: dict[str, Tensor] | None = None)
     special = torch.tensor([flag for encoding in encodings for flag in encoding.special])
     layout = Layout.packed([len(encoding) for encoding in encodings])
     return Batch(ids, layout, type_ids, special, targets or {}, tuple(sources))
+
+
+def masked_batch(sequences: Sequences, tokens: MaskedTokens) -> Batch:
+    """A packed batch for pretraining.
+
+    Args:
+        sequences: at least one.
+        tokens: what is shown of them.
+
+    Returns:
+        The batch, with targets `masked` (rows of the tokens to be guessed), `originals` (their ids)
+        and, where there are pairs, `relation` (0 in order, 1 not, -100 no pair).
+    """
+    targets = {
+        "masked": torch.from_numpy(tokens.masked),
+        "originals": torch.from_numpy(tokens.originals),
+    }
+    if sequences.relations is not None:
+        targets["relation"] = torch.from_numpy(sequences.relations)
+    types = sequences.type_ids
+    return Batch(
+        torch.from_numpy(tokens.ids),
+        Layout.packed(sequences.lengths.tolist()),
+        None if types is None else torch.from_numpy(types),
+        torch.from_numpy(sequences.special),
+        targets,
+    )

@@ -76,6 +76,7 @@ def test_loss_and_gradients_are_those_of_transformers(tmp_path: Path) -> None:
     assert loss.item() == pytest.approx(expected.item(), rel=SAME)
     torch.autograd.backward(expected)
     torch.autograd.backward(loss)
+    assert objective.head.dense is not None
     for ours, name in (
         (parts.encoder.embeddings.words.weight, "bert.embeddings.word_embeddings.weight"),
         (

@@ -8,7 +8,9 @@ that a checkpoint stores a few numbers and a resumed run replays nothing. Order 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -60,6 +62,32 @@ class Feed(Protocol):
     def describe(self, batches: StepBatches) -> str:
         """Names what a step reads, for an error message."""
         ...
+
+
+class Ahead:
+    """The steps of another feed, made by a thread while the step before is computed.
+
+    Args:
+        feed: draws nothing from torch's global generator.
+        ahead: steps that wait at most, at least 1.
+    """
+
+    def __init__(self, feed: Feed, ahead: int) -> None:
+        self._feed = feed
+        self._ahead = ahead
+
+    def describe(self, batches: StepBatches) -> str:
+        """As the other feed."""
+        return self._feed.describe(batches)
+
+    def steps(self, cursor: Cursor) -> Iterator[StepBatches]:
+        """The same steps; what goes wrong while one is made is raised where it is asked for."""
+        steps = self._feed.steps(cursor)
+        with ThreadPoolExecutor(1) as pool:  # one thread: a step is made after the one before
+            waiting = deque(pool.submit(next, steps, None) for _ in range(self._ahead))
+            while (batches := waiting.popleft().result()) is not None:
+                waiting.append(pool.submit(next, steps, None))
+                yield batches
 
 
 class ExampleFeed:

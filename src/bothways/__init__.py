@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bothways.errors import (
+        BadStepError,
         BothwaysError,
         CheckpointError,
         ConfigError,
@@ -50,6 +51,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AnswerResult",
+    "BadStepError",
     "Batch",
     "BothwaysError",
     "CheckpointError",
@@ -91,7 +93,7 @@ __all__ = [
 
 _HOMES = {
     "errors": (
-        "BothwaysError CheckpointError ConfigError DataError LengthError MissingExtraError "
+        "BadStepError BothwaysError CheckpointError ConfigError DataError LengthError MissingExtraError "
         "RunStopped TaskError TokenizerError TrainingError UnsafeFileError UnsupportedModelError "
         "UntrainedHeadError UsageError"
     ),

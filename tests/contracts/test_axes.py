@@ -239,5 +239,7 @@ def test_ids_without_a_row_are_named() -> None:
     layout = Layout.packed([2])
     with pytest.raises(ConfigError, match=r"token ids go from 3 to 10; .* rows 0 to 9"):
         encoder(Batch(torch.tensor([3, 10]), layout))
-    with pytest.raises(ConfigError, match=r"type ids go from 0 to 1; .* rows 0 to 0"):
-        encoder(Batch(torch.tensor([3, 4]), layout, torch.tensor([0, 1])))
+    typed = Encoder(change(encoder.config, embeddings__num_types=2))
+    batch = Batch(torch.tensor([3, 4]), layout, torch.tensor([0, 2]))
+    with pytest.raises(ConfigError, match=r"type ids go from 0 to 2; .* rows 0 to 1"):
+        typed(batch)

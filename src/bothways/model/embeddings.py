@@ -53,8 +53,8 @@ class Embeddings(nn.Module):
         self.config.check_length(layout.longest)
         if batch.ids.device.type == "cpu" and not torch.compiler.is_compiling():
             _check_rows("token ids", batch.ids, self.config.vocab_size)
-            if batch.type_ids is not None:
-                _check_rows("type ids", batch.type_ids, max(self.config.num_types, 1))
+            if batch.type_ids is not None and self.config.num_types:
+                _check_rows("type ids", batch.type_ids, self.config.num_types)
         states: Tensor = self.words(batch.ids)
         if self.config.scale != 1.0:
             states = states * self.config.scale

@@ -93,8 +93,8 @@ __all__ = [
 
 _HOMES = {
     "errors": (
-        "BadStepError BothwaysError CheckpointError ConfigError DataError LengthError MissingExtraError "
-        "RunStopped TaskError TokenizerError TrainingError UnsafeFileError UnsupportedModelError "
+        "BadStepError BothwaysError CheckpointError ConfigError DataError LengthError "
+        "MissingExtraError RunStopped TaskError TokenizerError TrainingError UnsafeFileError UnsupportedModelError "
         "UntrainedHeadError UsageError"
     ),
     "evaluation.evaluate": "evaluate",

@@ -7,6 +7,7 @@ whether a tokenizer fits a model in `fitting.py`.
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -324,7 +325,8 @@ class Tokenizer:
 
     def with_max_length(self, max_length: int) -> Tokenizer:
         """The same tokenizer, which declares another longest text."""
-        return Tokenizer(replace(self._complete_files(), declared_max_length=max_length))
+        files = copy.deepcopy(self._complete_files())  # an engine belongs to one tokenizer
+        return Tokenizer(replace(files, declared_max_length=max_length))
 
     def _complete_files(self) -> TokenizerFiles:
         return replace(self._files, engine=self._reader.parsing, special_tokens=self.special_tokens)

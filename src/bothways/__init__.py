@@ -94,8 +94,8 @@ __all__ = [
 _HOMES = {
     "errors": (
         "BadStepError BothwaysError CheckpointError ConfigError DataError LengthError "
-        "MissingExtraError RunStopped TaskError TokenizerError TrainingError UnsafeFileError UnsupportedModelError "
-        "UntrainedHeadError UsageError"
+        "MissingExtraError RunStopped TaskError TokenizerError TrainingError UnsafeFileError "
+        "UnsupportedModelError UntrainedHeadError UsageError"
     ),
     "evaluation.evaluate": "evaluate",
     "evaluation.result": "Figure Finding Metric Report Table",

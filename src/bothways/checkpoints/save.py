@@ -29,6 +29,7 @@ from bothways.checkpoints.labels import write_labels
 from bothways.checkpoints.parts import TIES, Parts
 from bothways.checkpoints.sentence import write_sentence
 from bothways.checkpoints.settings import SETTINGS_NAME, settings_content
+from bothways.checkpoints.vectors import make_vectors
 from bothways.errors import CheckpointError
 from bothways.families.keys import ConfigKeys
 from bothways.families.spec import HeadSpec
@@ -88,7 +89,7 @@ def save_parts(
             files.remove(stale)
         if parts.tokenizer is not None:
             parts.tokenizer.stage(files)
-            settings["passport"] = make_passport(parts.tokenizer)
+            settings["passport"] = make_passport(parts.tokenizer) | make_vectors(parts)
         files.json(SETTINGS_NAME, settings_content(settings))
         max_length = None if parts.tokenizer is None else parts.tokenizer.declared_max_length
         if parts.sentence is not None:

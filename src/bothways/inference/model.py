@@ -33,6 +33,7 @@ from bothways.inference.invariance import is_bit_invariant
 from bothways.inference.logits import head_logits
 from bothways.inference.predictor import CHUNK_TEXTS, chunks
 from bothways.inference.results import Embeddings, Filled, Results, Similarities, TokenVectors
+from bothways.inference.verification import Verification, unverified
 from bothways.model.encoder import Encoder
 from bothways.model.sentence import Pool, SentenceVector
 from bothways.tasks.task import Task
@@ -55,6 +56,7 @@ class Model:
         tokenizer: of the checkpoint, or None.
         task: what the head is for, or None.
         report: what became of every tensor in the files.
+        verify: compares the weights with the folder's passport; every method asks it first.
 
     Example:
         >>> model = bothways.load("path/to/model")  # doctest: +SKIP
@@ -69,6 +71,7 @@ class Model:
         self.report: LoadReport = parts.report
         self.task: Task[Any] | None = task_of(parts)
         self.sentence = parts.sentence or SentenceVector(Pool(["mean"]))
+        self.verify: Callable[[], None] = unverified
         for module in (self.encoder, self.head, self.sentence):
             if module is not None:
                 module.eval()
@@ -171,6 +174,7 @@ class Model:
         chunk_texts: int = CHUNK_TEXTS,
     ) -> Iterator[Embeddings]:
         """`embed` in parts of at most `chunk_texts` texts, for inputs larger than memory."""
+        self.verify()
         sentence = self.sentence if pooling is None else self.sentence.pooled_by(pooling)
         before = prompt_text(self.sentence, prompt)
         policy = one_window(policy or self.policy())
@@ -205,6 +209,7 @@ class Model:
         chunk_texts: int = CHUNK_TEXTS,
     ) -> TokenVectors:
         """One (pieces, hidden) float32 array a text: the last layer, special pieces included."""
+        self.verify()
         vectors = TokenVectors()
         cut = one_window(self.policy(max_length, policy))
         for chunk in chunks(texts, chunk_texts):
@@ -283,6 +288,7 @@ class Model:
         chunk_texts: int = CHUNK_TEXTS,
     ) -> Iterator[Results]:
         """`predict` in parts of at most `chunk_texts` examples, for inputs larger than memory."""
+        self.verify()
         task, head = trained_task(self.parts, self.task)
         for chunk in chunks(examples, chunk_texts):
             given = task.examples(chunk)
@@ -319,6 +325,7 @@ class Model:
                 where it is cut.
             UntrainedHeadError: when that head's weights are random.
         """
+        self.verify()
         return fill_masks(
             self.encoder,
             trained_masked_lm(self.parts, self.task),
@@ -382,4 +389,8 @@ def load(
     Raises:
         CheckpointError: with every problem of the folder at once.
     """
-    return Model(load_parts(source, device=device, dtype=dtype))
+    parts = load_parts(source, device=device, dtype=dtype)
+    verify = Verification(parts)
+    model = Model(parts)
+    model.verify = verify
+    return model

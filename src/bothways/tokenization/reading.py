@@ -139,6 +139,7 @@ class Reader:
         *,
         special_tokens_in_text: SpecialInText = "text",
         offsets: bool = False,
+        count_dropped: bool = True,
     ) -> Reading:
         """Pieces of texts, and after them those of their second members where there are pairs.
 
@@ -146,6 +147,7 @@ class Reader:
             columns: the texts, and the second texts of pairs; equally many of each.
             special_tokens_in_text: what "[SEP]" typed in a text means.
             offsets: whether the engine keeps track of characters, which takes a fifth more time.
+            count_dropped: whether to count characters without a trace, each of which is tried once.
 
         Raises:
             DataError: when a row is no text or holds a lone surrogate.
@@ -179,7 +181,7 @@ class Reader:
                 engines[row] = self._literal
                 [encodings[row]] = _encode(self._literal, columns, [given[row]], offsets)
                 ids[row] = encodings[row].ids
-        num_dropped = sum(map(self._dropped.count, texts))
+        num_dropped = sum(map(self._dropped.count, texts)) if count_dropped or offsets else 0
         ranges: list[list[Offset]] = []
         words: list[list[int | None]] = []
         if offsets and rewritten is not None:

@@ -273,6 +273,11 @@ class Tokenizer:
         pairs = zip(texts, reading.offsets, strict=True)
         return replace(reading, words=[words_by_space(text, offsets) for text, offsets in pairs])
 
+    def plain_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of whole texts in the template, without an account: to compare tokenizers by."""
+        reading = self._reader.read([texts], count_dropped=False)
+        return [self.template.wrap([ids]) for ids in reading.ids]
+
     def padded(
         self,
         texts: Sequence[str],

@@ -1,4 +1,4 @@
-"""A tiny encoder in a folder, and labelled files that it can learn."""
+"""A tiny encoder in a folder, labelled files that it can learn, and text in shards."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.data.corpora import make_shards
 from tests.training.tiny import save_tiny_model, write_examples
 
 
@@ -22,3 +23,11 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, count, seed in (("train", 64, 0), ("dev", 24, 1), ("test", 24, 2)):
         write_examples(folder / f"{name}.csv", count, seed=seed)
     return folder
+
+
+@pytest.fixture(scope="session")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shards of 300 made-up documents, read with a vocabulary of 400 pieces."""
+    folder = tmp_path_factory.mktemp("text")
+    make_shards(folder, held_out=0.05)
+    return folder / "shards"

@@ -63,6 +63,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("tokenizer train", "learn a vocabulary from raw text"),
         Command("tokenizer report", "show how a tokenizer breaks the words of a text"),
         Command("prepare", "tokenise raw text into shards, to be resumed at any time"),
+        Command("pretrain", "pretrain an encoder on raw text, or go on with one"),
         Command("plan", "compute what a pretraining run will take: hours, memory, cost"),
     ),
     "Look": (

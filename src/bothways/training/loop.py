@@ -332,7 +332,8 @@ class _Loop:
             progress = dataclasses.replace(progress, stopped_early=True)
         others = {name: score for name, score in metrics.items() if name != "loss"}
         self._line("dev", progress, epoch, rate, loss=metrics.get("loss"), metrics=others)
-        self.recorder.event(Evaluated(progress.step, epoch, "dev", metrics, improved))
+        best = improved if self.plan.keep_best else None
+        self.recorder.event(Evaluated(progress.step, epoch, "dev", metrics, best))
         return progress, improved
 
     def _line(

@@ -6,7 +6,8 @@ the batch brings them:
 
     targets["masked"]    (M,) rows of the tokens to be guessed, increasing
     targets["originals"] (M,) their ids before they were hidden
-    targets["relation"]  (N,) how the two texts of each sequence go together; where there are pairs
+    targets["relation"]  (N,) how the two texts of each sequence go together; where there are pairs,
+                         and -100 for a sequence that is none
 """
 
 from __future__ import annotations
@@ -70,8 +71,10 @@ class MaskedLMObjective(Objective):
     def counts(self, batch: Batch) -> tuple[int, ...]:
         """Masked tokens, and pairs."""
         masked = len(batch.targets[MASKED])
-        pairs = batch.layout.num_sequences
-        return (masked, masked, pairs, pairs)[: len(self.parts)]
+        if len(self.parts) == 2:
+            return (masked, masked)
+        pairs = int((batch.targets[RELATION] >= 0).sum())
+        return (masked, masked, pairs, pairs)
 
     def flops(self, batch: Batch) -> float:
         """Of forward and backward pass, the vocabulary's included."""

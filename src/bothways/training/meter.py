@@ -194,14 +194,14 @@ class Meter:
         tokens, flops = self._runtime.sum([float(self._tokens), self._flops])
         peak = self._runtime.matrix_peak if flops else None
         metrics = {} if peak is None else {"peak_flops": peak}
-        if len(self._objective.parts) > 1:
-            self.metrics = {
-                part.name: total / count
-                for part, total, count in zip(
-                    self._objective.parts, self._sums, self._counts, strict=True
-                )
-                if count
-            }
+        parts = self._objective.parts
+        losses = sum(part.weight > 0.0 for part in parts)
+        self.metrics = {
+            part.name: total / count
+            for part, total, count in zip(parts, self._sums, self._counts, strict=True)
+            # The only loss among them is the loss, which has a place of its own.
+            if count and not (losses == 1 and part.weight > 0.0)
+        }
         measured = Measured(
             loss=self._loss(self._sums, self._counts) if any(self._counts) else math.nan,
             tokens=int(tokens),

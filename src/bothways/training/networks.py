@@ -1,0 +1,225 @@
+"""What a pretraining run trains: new networks of a preset, or those of a folder to go on with.
+
+The shape comes from the preset; vocabulary, padding and first position come from the tokenizer.
+New words of a vocabulary begin as the mean of the pieces that they were read as before.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from bothways.checkpoints.empty import without_memory
+from bothways.checkpoints.load import load_parts
+from bothways.checkpoints.parts import Parts, adapt, new_head, new_parts
+from bothways.errors import UsageError
+from bothways.families.presets import generator_of, preset
+from bothways.model.config import EncoderConfig
+from bothways.model.encoder import Encoder
+from bothways.model.heads import MaskedLMHead, TokenHead
+from bothways.tokenization.tokenizer import Tokenizer
+from bothways.training.masked_lm import MaskedLMObjective
+from bothways.training.pretrain_settings import PretrainSettings
+from bothways.training.replaced import ReplacedTokenObjective, Sharing, merge_tables
+from bothways.training.runs import with_dropout
+
+logger = logging.getLogger(__name__)
+
+# Where the generator lies in the folder of a model that finds replaced tokens.
+GENERATOR = "generator"
+
+
+@dataclass(frozen=True)
+class Networks:
+    """What is trained and what is kept of it.
+
+    Attributes:
+        parts: encoder and head.
+        generator: the same of the network that replaces tokens; None where there is none.
+        objective: over them.
+    """
+
+    parts: Parts
+    generator: Parts | None
+    objective: MaskedLMObjective | ReplacedTokenObjective
+
+    def trained(self) -> Networks:
+        """The same after training: tables are plain again, and nothing counts as random."""
+        merge_tables(self.parts.encoder)
+        generator = None if self.generator is None else self.generator.trained()
+        return dataclasses.replace(self, parts=self.parts.trained(), generator=generator)
+
+
+def build_networks(
+    settings: PretrainSettings, tokenizer: Tokenizer, base: Parts | None
+) -> Networks:
+    """New networks, or copies of loaded ones; random weights come from torch's generator.
+
+    Args:
+        settings: of the command, filled.
+        tokenizer: that the text is read with.
+        base: the model to go on with; None for a new one.
+
+    Raises:
+        UsageError: when preset, tokenizer and settings do not go together.
+    """
+    relation = settings.objective.relation != "none"
+    rates = settings.network.dropout
+    if base is None:
+        assert settings.preset is not None
+        config = fitted(preset(settings.preset), tokenizer)
+        goal = settings.objective.goal
+        config = with_pooler_for(config, relation and goal == "masked-lm", settings.preset)
+        parts = new_parts(config, tokenizer=tokenizer)
+        generator = None
+        if goal == "replaced":
+            generator = new_parts(generator_of(config), tokenizer=tokenizer)
+    else:
+        # The loaded weights are pages of a file; what is trained is memory of its own.
+        parts = copied(base, tokenizer)
+        generator = _generator(base, tokenizer)
+        goal = settings.objective.goal or ("masked-lm" if generator is None else "replaced")
+        if goal == "replaced" and generator is None:
+            raise UsageError(
+                f"--goal replaced needs a generator, and {settings.from_} has none (a folder "
+                f"{GENERATOR!r} in it); go on with --goal masked-lm"
+            )
+    parts = dataclasses.replace(parts, encoder=with_dropout(parts.encoder, rates))
+    if goal == "masked-lm":
+        parts = _with_masked_lm(parts, relation)
+        assert parts.masked_lm is not None
+        return Networks(parts, None, MaskedLMObjective(parts.encoder, parts.masked_lm))
+    assert generator is not None
+    generator = dataclasses.replace(generator, encoder=with_dropout(generator.encoder, rates))
+    return _replaced(settings, parts, _with_masked_lm(generator, relation=False))
+
+
+def _replaced(settings: PretrainSettings, parts: Parts, generator: Parts) -> Networks:
+    if parts.head is None or isinstance(parts.head, MaskedLMHead):
+        parts = adapt(parts, _detector(parts), kind="replaced")
+    assert parts.head is not None
+    assert generator.masked_lm is not None
+    sharing: Sharing = settings.objective.sharing or "none"
+    objective = ReplacedTokenObjective(
+        parts.encoder,
+        parts.head,
+        generator=generator.encoder,
+        generator_head=generator.masked_lm,
+        sharing=sharing,
+        weight=settings.objective.detection_weight,
+    )
+    return Networks(parts, generator, objective)
+
+
+def _detector(parts: Parts) -> nn.Module:
+    """The family's head over every token, or ELECTRA's where it publishes none."""
+    if parts.family.head_of_kind("replaced") is not None:
+        return new_head(parts, "replaced", 1)
+    config = parts.config
+    return TokenHead(config.hidden_size, 1, dropout=0.0, dense=config.feedforward.activation)
+
+
+def _with_masked_lm(parts: Parts, relation: bool) -> Parts:
+    """The parts under a masked-LM head: their own where they have one, else a new one."""
+    head = parts.masked_lm
+    if head is not None and (head.relation is not None) == relation:
+        return parts
+    if head is None and parts.folder is not None:
+        logger.warning(
+            "%s has no masked-LM head; it gets a new one with random weights", parts.folder
+        )
+    made = new_head(parts, "masked_lm", 2 if relation else 0)
+    return adapt(parts, made, kind="masked_lm")
+
+
+def fitted(config: EncoderConfig, tokenizer: Tokenizer) -> EncoderConfig:
+    """A preset's shape over the vocabulary, padding and first position of a tokenizer.
+
+    Raises:
+        UsageError: when the tokenizer has no padding token and the shape counts positions from it.
+    """
+    axis, pad_id = config.embeddings, tokenizer.pad_id
+    if axis.position_start and pad_id is None:
+        raise UsageError(f"{tokenizer.name} has no padding token, and positions start after its id")
+    start = pad_id + 1 if axis.position_start and pad_id is not None else 0
+    embeddings = dataclasses.replace(
+        axis,
+        vocab_size=tokenizer.largest_id + 1,
+        pad_id=pad_id,
+        position_start=start,
+        max_positions=axis.usable_positions + start,
+    )
+    return dataclasses.replace(config, embeddings=embeddings)
+
+
+def with_pooler_for(config: EncoderConfig, relation: bool, name: str) -> EncoderConfig:
+    """With a pooler where relations of pairs are learned, and only there.
+
+    Raises:
+        UsageError: when shapes of this kind have none.
+    """
+    if relation and not config.pooler:
+        raise UsageError(
+            f"--relation is told by a pooler, and {name} has none; take a BERT preset, such as mini"
+        )
+    return dataclasses.replace(config, pooler=relation)
+
+
+def copied(base: Parts, tokenizer: Tokenizer) -> Parts:
+    """Copies of a loaded encoder and head in memory of their own, with this tokenizer."""
+    encoder, head = copy.deepcopy((base.encoder, base.head))
+    return dataclasses.replace(base, encoder=encoder, head=head, tokenizer=tokenizer)
+
+
+def _generator(base: Parts, tokenizer: Tokenizer) -> Parts | None:
+    folder = None if base.folder is None else Path(base.folder) / GENERATOR
+    if folder is None or not (folder / "config.json").is_file():
+        return None
+    return copied(load_parts(folder), tokenizer)
+
+
+def with_new_words(base: Parts, tokenizer: Tokenizer, pieces: dict[int, list[int]]) -> Parts:
+    """A model over more words, each beginning as the mean of what it was read as before.
+
+    Args:
+        base: the model.
+        tokenizer: with the words.
+        pieces: for the id of each new word, the ids that it was read as.
+    """
+    parts = copied(base, tokenizer)
+    rows = max(parts.config.embeddings.vocab_size, tokenizer.largest_id + 1)
+    table = parts.encoder.embeddings.words.weight
+    state = dict(parts.encoder.state_dict(keep_vars=True))
+    state["embeddings.words.weight"] = nn.Parameter(_grown(table, rows, pieces))
+    with without_memory():
+        encoder = Encoder(parts.config.with_vocab_size(rows))
+    encoder.load_state_dict(state, assign=True)
+    head = parts.masked_lm
+    if head is not None:
+        tied = head.output.weight is table
+        size = vars(head)["settings"] | {"vocab_size": rows}
+        made = MaskedLMHead(**size)
+        state = dict(head.state_dict(keep_vars=True))
+        state["output.bias"] = nn.Parameter(_grown(head.output.bias, rows, pieces))
+        state["output.weight"] = nn.Parameter(_grown(head.output.weight, rows, pieces))
+        made.load_state_dict(state, assign=True)
+        if tied:
+            made.tie(encoder.embeddings.words)
+        parts = dataclasses.replace(parts, head=made.eval())
+    return dataclasses.replace(parts, encoder=encoder.eval())
+
+
+def _grown(table: Tensor, rows: int, pieces: dict[int, list[int]]) -> Tensor:
+    """A table, or a bias, with rows for new words."""
+    with torch.no_grad():
+        grown = table.new_zeros(rows, *table.shape[1:])
+        grown[: len(table)] = table
+        for token, parts in pieces.items():
+            grown[token] = table[parts].mean(0)
+    return grown

@@ -76,12 +76,20 @@ def test_a_full_disk_is_named_and_the_old_file_stands(tmp_path: Path) -> None:
 
 
 def test_an_output_is_claimed_before_the_work(tmp_path: Path) -> None:
-    claim(tmp_path / "new.npy", overwrite=False, suffix=".npy")
+    source = tmp_path / "texts.csv"
+    claim(tmp_path / "new.npy", overwrite=False, source=source, suffix=".npy")
     (tmp_path / "old.npy").touch()
-    claim(tmp_path / "old.npy", overwrite=True)
+    claim(tmp_path / "old.npy", overwrite=True, source=source)
     with pytest.raises(CheckpointError, match=r"old\.npy exists.*--overwrite"):
-        claim(tmp_path / "old.npy", overwrite=False)
+        claim(tmp_path / "old.npy", overwrite=False, source=source)
     with pytest.raises(CheckpointError, match="is a folder"):
-        claim(tmp_path, overwrite=True)
+        claim(tmp_path, overwrite=True, source=source)
     with pytest.raises(UsageError, match=r"x\.np; expected a name that ends in \.npy"):
-        claim(tmp_path / "x.np", overwrite=False, suffix=".npy")
+        claim(tmp_path / "x.np", overwrite=False, source=source, suffix=".npy")
+
+
+def test_the_input_is_never_replaced_by_the_output(tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("text\nfine\n", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="is the input too"):
+        claim(tmp_path / "." / "rows.csv", overwrite=True, source=source)

@@ -57,7 +57,7 @@ def test_latin_1_bytes_in_utf_8_name_file_line_byte_and_the_way_out(tmp_path: Pa
         list(read_lines(path))
     message = str(caught.value)
     assert str(path) in message
-    assert "line 2: byte 0xe9 at position 6" in message
+    assert r"line 2: byte 0xe9 at position 6, in '1 caf\xe9 fine'" in message
     assert "line 4: byte 0xef" in message
     assert "--encoding latin-1" in message
 

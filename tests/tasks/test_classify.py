@@ -118,7 +118,7 @@ def test_a_label_unseen_in_training_is_refused_with_every_line() -> None:
     message = str(error.value)
     assert "dev.csv, line 3: 'yess'" in message
     assert "dev.csv, line 4: 'maybe'" in message
-    assert "did you mean 'yes'?" in message
+    assert "no, yes (did you mean 'yes'?). Mend the rows" in message
 
 
 def test_without_labels_any_file_with_texts_is_read() -> None:

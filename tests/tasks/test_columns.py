@@ -73,6 +73,17 @@ def test_columns_that_are_not_there_are_named_together_with_the_nearest() -> Non
     assert "did you mean 'label'?" in message
 
 
+def test_a_number_where_there_is_a_header_names_the_flag_for_files_without_one() -> None:
+    with pytest.raises(DataError, match=r"--text '6'; it has: 'text', 'label'\. .*--no-header"):
+        find_columns(rows("text", "label"), Columns(text="6"), labelled=True)
+
+
+@pytest.mark.parametrize("given", [Columns("text", label="text"), Columns("a", "text", "text")])
+def test_the_label_is_no_part_of_what_is_read(given: Columns) -> None:
+    with pytest.raises(DataError, match="'text' is named both as text and as --label"):
+        find_columns(rows("a", "text", "label"), given, labelled=True)
+
+
 def test_no_label_is_looked_for_where_none_is_needed() -> None:
     found = find_columns(rows("text", "x"), Columns(label="label"), labelled=False)
     assert found == Columns("text", None, None)

@@ -171,6 +171,17 @@ def test_sigterm_names_the_command_that_goes_on(
 # --- the output folder ------------------------------------------------------------------------
 
 
+def test_a_run_that_ended_at_its_data_is_repeated_without_ado(
+    tiny_model: Path, examples: Path, tmp_path: Path
+) -> None:
+    settings = undecided(tiny_model, examples, tmp_path / "out", loop={"epochs": 1})
+    missing = dataclasses.replace(settings.data, train=tmp_path / "missing.csv")
+    with pytest.raises(DataError, match="there is no file"):
+        finetune(dataclasses.replace(settings, data=missing))
+    finetune(settings)
+    assert (tmp_path / "out" / "model.safetensors").exists()
+
+
 def test_a_folder_that_is_not_empty_is_left_alone(
     tiny_model: Path, examples: Path, tmp_path: Path
 ) -> None:

@@ -19,22 +19,25 @@ from bothways.files import Staged
 Write = Callable[[NDArray[np.float32]], None]
 
 
-def claim(path: Path, *, overwrite: bool, suffix: str = "") -> None:
+def claim(path: Path, *, overwrite: bool, source: Path, suffix: str = "") -> None:
     """Make sure that an output may be written, before the work is done.
 
     Args:
         path: of the output.
         overwrite: whether it may exist.
+        source: what is read, which is never replaced.
         suffix: that its name must have.
 
     Raises:
         UsageError: when it is named otherwise.
-        CheckpointError: when it is a folder, or exists and may not be replaced.
+        CheckpointError: when it is a folder, the input, or exists and may not be replaced.
     """
     if not path.name.endswith(suffix):
         raise UsageError(f"the output is {path}; expected a name that ends in {suffix}")
     if path.is_dir():
         raise CheckpointError(f"the output {path} is a folder; give the name of a file")
+    if path.exists() and source.exists() and path.samefile(source):
+        raise CheckpointError(f"{path} is the input too; give the output another name")
     if path.exists() and not overwrite:
         raise CheckpointError(f"{path} exists; give another name, or --overwrite to replace it")
 

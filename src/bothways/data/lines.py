@@ -156,7 +156,7 @@ def _without_end(line: str) -> str:
 
 def _bad_bytes(raw: bytes, error: UnicodeDecodeError) -> str:
     near = raw[max(0, error.start - 20) : error.start + 20].decode("ascii", "backslashreplace")
-    return f"byte 0x{raw[error.start]:02x} at position {error.start + 1}, in {near.strip()!r}"
+    return f"byte 0x{raw[error.start]:02x} at position {error.start + 1}, in '{near.strip()}'"
 
 
 def _refuse_other_kinds(path: str | Path, name: str) -> None:

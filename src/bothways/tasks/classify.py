@@ -161,12 +161,13 @@ class ClassifyTask:
         known = set(self.labels)
         unknown = [e for e in examples if e.label is not None and e.label not in known]
         if unknown:
-            first = unknown[0].label or ""
+            close = nearest(unknown[0].label or "", self.labels)
+            hint = f" ({close})" if close.endswith("?") else ""
             refuse(
                 "rows with a label that the training data does not have",
                 (f"{e.place or 'an example'}: {e.label!r}" for e in unknown),
-                f"the labels are: {', '.join(self.labels)}; {nearest(first, self.labels)} Mend the "
-                "rows, take them out, or train with examples of these labels",
+                f"the labels are: {', '.join(self.labels)}{hint}. Mend the rows, take them out, or "
+                "train with examples of these labels",
             )
 
     def encode(

@@ -97,9 +97,16 @@ def _check_named(file: str, names: Sequence[str], named: Mapping[str, str | None
     missing = {field: name for field, name in named.items() if name and name not in names}
     if missing:
         listed = ", ".join(f"{FLAGS[field]} {name!r}" for field, name in missing.items())
-        hints = " ".join(nearest(name, names) for name in missing.values() if name)
+        words = (nearest(name, names) for name in missing.values() if name)
+        hints = [hint for hint in words if hint.endswith("?")]
+        if any(name.isdecimal() for name in missing.values() if name):
+            hints.append("Columns have numbers where the file has no header: --no-header")
+        message = f"{file} has no column {listed}; it has: {', '.join(map(repr, names))}"
+        raise DataError(". ".join([message, *hints]))
+    if named["label"] is not None and named["label"] in (named["text"], named["text_pair"]):
         raise DataError(
-            f"{file} has no column {listed}; it has: {', '.join(map(repr, names))}. {hints}"
+            f"{file}: the column {named['label']!r} is named both as text and as --label; the "
+            "label would stand in what is read. Name two columns"
         )
 
 

@@ -70,7 +70,8 @@ def claim_output(settings: Settings, runtime: Runtime, runs: Sequence[Path]) -> 
     if folder.exists() and not folder.is_dir():
         raise TrainingError(f"{folder} is a file; the output must be a folder")
     taken = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-    if taken and not (settings.resume or settings.overwrite):
+    # A recipe alone is what a run leaves that ended before it began, say at a wrong data file.
+    if taken not in ([], [RECIPE_NAME]) and not (settings.resume or settings.overwrite):
         shown = ", ".join(taken[:5]) + ", ..." * (len(taken) > 5)
         raise TrainingError(
             f"the output folder {folder} is not empty (it has {shown}); go on with its run "

@@ -184,7 +184,7 @@ class FinetuneSettings:
         """Examples a step; None where steps are planned by tokens."""
         if self.common.batch_tokens is not None:
             return None
-        return self.loop.batch_size or DEFAULT_BATCH_SIZE
+        return DEFAULT_BATCH_SIZE if self.loop.batch_size is None else self.loop.batch_size
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is read.
@@ -201,7 +201,7 @@ class FinetuneSettings:
         loop, optim, share = self.loop, self.optim, self.data.dev_share
         at_least_one = {
             "--epochs": loop.epochs,
-            "--batch-size": self.batch_size,
+            "--batch-size": loop.batch_size,
             "--batch-tokens": self.common.batch_tokens,
             "--accumulate": loop.accumulate,
             "--seeds": loop.seeds,
@@ -222,7 +222,12 @@ class FinetuneSettings:
         problems += [
             f"{flag} is {value}; expected 0 or more"
             for flag, value in not_negative.items()
-            if value < 0
+            if not 0 <= value < float("inf")
+        ]
+        problems += [
+            f"--{name}-dropout is {rate}; expected a share from 0 up to below 1"
+            for name, rate in self.network.dropout.items()
+            if not 0.0 <= rate < 1.0
         ]
         problems += [
             f"--learning-rate is {rate}; expected a number above 0"

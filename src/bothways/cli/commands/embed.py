@@ -44,7 +44,7 @@ def run(settings: Settings) -> Output:
     from bothways.cli.files import claim, npy_writer
 
     start = time.perf_counter()
-    claim(settings.output, overwrite=settings.overwrite, suffix=".npy")
+    claim(settings.output, overwrite=settings.overwrite, source=settings.input, suffix=".npy")
     model = open_model(settings.model, settings.common)
     ledger = Ledger()
     with npy_writer(settings.output) as write, counting("texts") as count:

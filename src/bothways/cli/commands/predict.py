@@ -50,7 +50,7 @@ def run(settings: Settings) -> Output:
     if output is None:
         found = _stream(settings, ledgers, None)
         return Output((_line(result) for result in found), found)
-    claim(output, overwrite=settings.overwrite)
+    claim(output, overwrite=settings.overwrite, source=settings.input)
     with (
         Staged(output.parent) as files,
         files.stream(output.name) as stream,

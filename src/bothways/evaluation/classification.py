@@ -109,7 +109,11 @@ def _label_table(
             by_label[score.label].low,
             by_label[score.label].high,
         )
-        for score in sorted(label_scores(truth, predicted, task.labels), key=lambda score: score.f1)
+        for score in sorted(
+            label_scores(truth, predicted, task.labels),
+            # Labels that do not occur say nothing about the model: they come last.
+            key=lambda score: (score.support == 0, score.f1),
+        )
     ]
     columns = ("label", "examples", "precision", "recall", "F1", "F1 low", "F1 high")
     return Table("labels", "Scores of each label, worst first", columns, tuple(rows))

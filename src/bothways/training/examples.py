@@ -16,6 +16,7 @@ from bothways.data.collate import Source, collate
 from bothways.data.options import FileOptions
 from bothways.data.rows import Row
 from bothways.data.splits import duplicates_between, split
+from bothways.errors import DataError
 from bothways.model.layout import Batch
 from bothways.tasks.registry import make_task
 from bothways.tasks.task import Columns, Task
@@ -79,11 +80,8 @@ def read_splits(settings: FinetuneSettings, task: Task[Any]) -> Splits:
             group=_groups(train) if data.group is not None else None,
             texts=_texts(train),
         )
-    fitted = task.fit(train)
-    if dev is not None:
-        # Reading checked the cells; what the cut left without training examples shows here.
-        fitted.targets(dev, [Source(index, 0, _NOTHING) for index in range(len(dev))])
-    elif data.dev is not None:
+    fitted = task.fit(train) if dev is None else _fit_what_is_left(task, train, dev, settings)
+    if data.dev is not None:
         dev = _read_held_out(fitted, list(options.rows(data.dev)))
         _warn_of_duplicates(train, dev, str(data.dev))
     test = None
@@ -91,6 +89,23 @@ def read_splits(settings: FinetuneSettings, task: Task[Any]) -> Splits:
         test = _read_held_out(fitted, list(options.rows(data.test)))
         _warn_of_duplicates(train, test, str(data.test))
     return Splits(fitted, train, dev, test)
+
+
+def _fit_what_is_left(
+    task: Task[Any], train: Sequence[Any], dev: Sequence[Any], settings: FinetuneSettings
+) -> Task[Any]:
+    """The task fitted to what the cut left; an error says that it was the cut."""
+    try:
+        fitted = task.fit(train)
+        # Reading checked the cells; labels that only dev has show here.
+        fitted.targets(dev, [Source(index, 0, _NOTHING) for index in range(len(dev))])
+    except DataError as error:
+        raise DataError(
+            f"--dev-share {settings.data.dev_share} left {len(train)} examples to learn from and "
+            f"{len(dev)} held out, and that does not do: {error}. Use --stratify, another share, "
+            "or a dev file of your own"
+        ) from error
+    return fitted
 
 
 _NOTHING = Encoding([], [], [], [], [])

@@ -98,6 +98,7 @@ def test_sentences_start_at_the_piece_that_holds_their_first_character(
     starts = np.flatnonzero(pieces.sentence_starts).tolist()
     tokens = published.tokens(pieces.ids.tolist())
     firsts = [tokens[index].strip("Ġ▁").lower() for index in starts]
+    # Of two spaces the first is a piece of its own, and the second belongs to the word.
     assert firsts == ["it", "was", "no", "the"]
 
 

@@ -248,12 +248,11 @@ class _Stacks:
             room: tokens.
             alone: take the longest of all if it does not fit.
         """
-        fitting = self._there & ((2 << room) - 1) if room > 0 else 0
-        if alone and self._there.bit_length() - 1 > room:
-            fitting = self._there
-        if not fitting:
+        size = self._there.bit_length() - 1
+        if size > room and not alone:
+            size = (self._there & ((2 << max(room, 0)) - 1)).bit_length() - 1
+        if size < 0:
             return None
-        size = fitting.bit_length() - 1
         there = self._ranges[size]
         stop = there[1]
         start = max(there[0], stop - max(room // size, 1))

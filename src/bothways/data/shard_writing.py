@@ -7,8 +7,10 @@ described in `manifest.py`.
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from bothways.data.manifest import BatchEntry, FileEntry, Split, hash_of
@@ -40,12 +42,15 @@ class ShardWriter:
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Write rows, now or with later ones."""
-        if not rows.num_rows:
-            return
-        self._waiting.append(rows)
-        self._waiting_tokens += num_tokens(rows)
-        if self._waiting_tokens >= BATCH_TOKENS:
-            self._write()
+        ends = np.cumsum(rows.column("ids").value_lengths().to_numpy())
+        borders = np.flatnonzero(np.diff(ends // BATCH_TOKENS)) + 1
+        for start, stop in pairwise([0, *borders.tolist(), rows.num_rows]):
+            if stop > start:
+                some = rows.slice(start, stop - start)
+                self._waiting.append(some)
+                self._waiting_tokens += num_tokens(some)
+            if self._waiting_tokens >= BATCH_TOKENS:
+                self._write()
 
     def close(self) -> tuple[FileEntry, ...]:
         """Write what waits; the files that there are now."""

@@ -113,11 +113,13 @@ def _pieces(row: int, text: str, reading: Reading) -> DocumentPieces:
         span = np.where(inside, span, -1)
         changes = span[1:] != span[:-1]
         first[1:] = changes | (first[1:] & ~inside[1:])
-    sentence = np.zeros(len(ids), dtype=np.bool_)
+    # A sentence starts with the word that its first character is in: a space may come before.
+    begin = np.maximum.accumulate(np.where(first, np.arange(len(ids)), 0))
     starts = np.searchsorted(last, sentences(text))
-    sentence[starts[starts < len(ids)]] = True
+    sentence = np.zeros(len(ids), dtype=np.bool_)
+    sentence[begin[starts[starts < len(ids)]]] = True
     sentence[:1] = True
-    return DocumentPieces(ids, first | sentence, sentence)
+    return DocumentPieces(ids, first, sentence)
 
 
 def _last_characters(offsets: Sequence[Offset]) -> NDArray[np.int64]:

@@ -63,6 +63,7 @@ def test_a_generator_decides_alone() -> None:
     for global_seed in (1, 2):
         torch.manual_seed(global_seed)
         initialise(head, DEVIATION, torch.Generator().manual_seed(9))
+        assert head.dense is not None
         results.append(head.dense.weight.clone())
     assert torch.equal(results[0], results[1])
 

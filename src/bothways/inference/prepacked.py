@@ -19,10 +19,11 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from bothways.inference.changes import version
 from bothways.model.attention import Attention
 from bothways.model.config import Activation
+from bothways.model.disentangled import Distances, RelativeScores, RelativeTable
 from bothways.model.feedforward import FeedForward
 
 # Name and algorithm of each activation in oneDNN's fused linear.
@@ -82,37 +83,15 @@ class _Known:
 
     def __init__(self, parameter: nn.Parameter) -> None:
         self.parameter, self.memory = parameter, parameter.detach()
-        self.version, self.steps = _version(parameter), _STEPS.count
+        self.version = version(parameter)
 
     def is_still(self, parameter: nn.Parameter) -> bool:
         """Whether nothing has changed; `module.to(...)` and back moves the memory alone."""
         return (
             parameter is self.parameter
-            and self.steps == _STEPS.count
-            and _version(parameter) == self.version
+            and version(parameter) == self.version
             and parameter.data_ptr() == self.memory.data_ptr()
         )
-
-
-class _Steps:
-    """Counts the steps of all optimizers: fused ones change weights and not their versions."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._watching = False
-
-    def watch(self) -> None:
-        """Count from now on."""
-        if not self._watching:
-            register_optimizer_step_post_hook(self._count)
-            self._watching = True
-
-    def _count(self, *call: object) -> None:
-        del call
-        self.count += 1
-
-
-_STEPS = _Steps()
 
 
 class _FastPath(Generic[Module]):
@@ -130,6 +109,10 @@ class _FastPath(Generic[Module]):
         """The linear layers whose weights are copied."""
         raise NotImplementedError
 
+    def tables(self) -> tuple[nn.Module, ...]:
+        """Other modules whose weights are in the copies."""
+        return ()
+
     def pack(self) -> Any:
         """Copies of the weights as they are now."""
         raise NotImplementedError
@@ -144,7 +127,8 @@ class _FastPath(Generic[Module]):
         linears = self.linears()
         if not all(map(_is_plain, linears)) or torch.is_autocast_enabled("cpu"):
             return None
-        parameters = [parameter for linear in linears for parameter in linear.parameters()]
+        read = (*linears, *self.tables())
+        parameters = [parameter for module in read for parameter in module.parameters()]
         if self._packed is None or not self._unchanged(parameters):
             if any(parameter.dtype != torch.float32 for parameter in parameters):
                 return None
@@ -241,14 +225,52 @@ class FastFeedForward(_FastPath[FeedForward]):
         return output
 
 
+class FastRelative(_FastPath[RelativeScores]):
+    """In front of `RelativeScores.project`: the table is projected once, then looked up."""
+
+    def __init__(self, module: RelativeScores) -> None:
+        super().__init__(module)
+        self._linears: tuple[nn.Module | None, ...] = ()
+        self._tables: tuple[RelativeTable, ...] = ()
+
+    def linears(self) -> tuple[nn.Module, ...]:
+        """The projections of relative keys and queries, of this call."""
+        return tuple(linear for linear in self._linears if linear is not None)
+
+    def tables(self) -> tuple[nn.Module, ...]:
+        """The table of distances, of this call."""
+        return self._tables
+
+    def pack(self) -> tuple[Tensor | None, ...]:
+        """Every row of the table, projected."""
+        (table,) = self._tables
+        rows = table.rows(torch.arange(table.vectors.num_embeddings))
+        return tuple(None if linear is None else linear(rows) for linear in self._linears)
+
+    def __call__(
+        self, distances: Distances, *, query: nn.Module, key: nn.Module
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Relative keys and queries of the distances that occur."""
+        self._linears = self.module.projections(query=query, key=key)
+        self._tables = (distances.table,)
+        packed = self.packed(distances.vectors)
+        if packed is None or self.module.dropout.training:
+            return RelativeScores.project(self.module, distances, query=query, key=key)
+        keys, queries = (
+            None if rows is None else rows.index_select(0, distances.index) for rows in packed
+        )
+        return keys, queries
+
+
 def install(module: nn.Module) -> None:
     """Put a fast path in front of every projection below a module; harmless to call twice."""
     if not available():
         return
-    _STEPS.watch()
     for child in module.modules():
         if isinstance(child, Attention):
             _override(child, "project", FastProjection)
+        elif isinstance(child, RelativeScores):
+            _override(child, "project", FastRelative)
         elif isinstance(child, FeedForward):
             _override(child, "forward", FastFeedForward)
         elif type(child) is nn.Linear:
@@ -280,8 +302,3 @@ def _is_plain(linear: nn.Module) -> bool:
         and not linear._forward_pre_hooks
         and isinstance(linear.__dict__.get("forward"), FastLinear | None)
     )
-
-
-def _version(parameter: nn.Parameter) -> int:
-    """How often a parameter was changed in place; one made in inference mode cannot tell."""
-    return 0 if parameter.is_inference() else parameter._version

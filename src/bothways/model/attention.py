@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from bothways.model.config import EncoderConfig
-from bothways.model.disentangled import RelativeScores
+from bothways.model.disentangled import Distances, RelativeScores
 from bothways.model.kernels import ScoreBias, attend, attend_eager
 from bothways.model.layout import Layout
 
@@ -53,7 +53,7 @@ class Attention(nn.Module):
         *,
         window: int | None = None,
         rotary: tuple[Tensor, Tensor] | None = None,
-        distances: Tensor | None = None,
+        distances: Distances | None = None,
         need_weights: bool = False,
         rows: Tensor | None = None,
     ) -> tuple[Float[Tensor, "R H"], tuple[Tensor, ...] | None]:
@@ -64,7 +64,7 @@ class Attention(nn.Module):
             layout: where the sequences lie.
             window: reach of a local layer; None for a global one.
             rotary: table of the tokens' angles.
-            distances: vectors of the relative distances; disentangled attention needs them.
+            distances: relative ones that occur; disentangled attention needs them.
             need_weights: return the weights too.
             rows: tokens whose mixed states are wanted; None for all.
         """
@@ -88,7 +88,7 @@ class Attention(nn.Module):
         output: Tensor = self.output(mixed)
         return output, attended.weights if need_weights else None
 
-    def _bias(self, distances: Tensor | None, layout: Layout) -> ScoreBias | None:
+    def _bias(self, distances: Distances | None, layout: Layout) -> ScoreBias | None:
         if self.relative is None or distances is None:
             return None
         return self.relative.bias(
@@ -110,7 +110,12 @@ def rotary_table(positions: Tensor, head_size: int, theta: float) -> tuple[Tenso
 
 def rotate(rows: Float[Tensor, "T h d"], table: tuple[Tensor, Tensor]) -> Float[Tensor, "T h d"]:
     """Queries or keys turned by their position; float32 inside, the type of the rows outside."""
-    cosine, sine = table
-    low, high = rows.chunk(2, dim=-1)
-    turned = rows * cosine + torch.cat([-high, low], dim=-1) * sine
+    wide = torch.promote_types(rows.dtype, torch.float32)
+    cosine, sine = (part.to(wide) for part in table)
+    low, high = rows.to(wide).chunk(2, dim=-1)
+    half = low.shape[-1]
+    # In place in the new tensor: two passes over memory, where sums of products take five.
+    turned = rows.to(wide) * cosine
+    turned[..., :half].addcmul_(high, sine[..., :half], value=-1)
+    turned[..., half:].addcmul_(low, sine[..., half:])
     return turned.to(rows.dtype)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from bothways.model.attention import Attention
 from bothways.model.config import EncoderConfig
+from bothways.model.disentangled import Distances
 from bothways.model.dropout import Dropout
 from bothways.model.feedforward import FeedForward
 from bothways.model.layout import Layout
@@ -56,7 +57,7 @@ class Block(nn.Module):
         *,
         window: int | None = None,
         rotary: tuple[Tensor, Tensor] | None = None,
-        distances: Tensor | None = None,
+        distances: Distances | None = None,
         need_weights: bool = False,
         rows: Tensor | None = None,
     ) -> tuple[Float[Tensor, "R H"], tuple[Tensor, ...] | None]:

@@ -3,25 +3,29 @@
     score(i, j) = q_i k_j + q_i r_key(d) + k_j r_query(d),   d = distance(i - j)
 
 `RelativeTable` holds one vector a distance for the whole encoder; `RelativeScores` belongs to one
-attention and turns the table into the two cross terms. Only distances that occur are projected,
-and on a packed layout the terms are read from the products by a view: row i of (length, 2 length
-- 1) products holds the distances in order, so the score of j lies one step further for each j.
-Nothing is gathered. Sequences of a rectangle may have holes, so there the terms are gathered by
-the tokens' positions.
+attention and turns the vectors of the distances that occur into the two cross terms. On a packed
+layout these are read from products by a view: row i of (length, 2 length - 1) products holds the
+distances in order, so the score of j lies one step further for each j. Nothing is gathered.
+Sequences of a rectangle may have holes, so there the terms are gathered by the tokens' positions.
 
 Dimension letters: n sequences, h heads, L length, W = 2L - 1 distances, d head size, H hidden.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from bothways.model.config import EncoderConfig, RelativeConfig
 from bothways.model.dropout import Dropout
 from bothways.model.kernels import ScoreBias
 from bothways.model.layout import Layout
+
+# Rows of scores that are worked on together on a CPU; with 12 heads their products fill a cache.
+_ROWS = 64
 
 
 def bucket(distance: Tensor, buckets: int, max_distance: int) -> Tensor:
@@ -56,17 +60,34 @@ class RelativeTable(nn.Module):
             nn.LayerNorm(config.hidden_size, eps=config.norm.eps) if self.axis.normalised else None
         )
 
-    def forward(self, longest: int) -> Float[Tensor, "W H"]:
-        """The vectors of distances -(longest - 1) to longest - 1, in that order."""
+    def forward(self, longest: int) -> Distances:
+        """The distances -(longest - 1) to longest - 1, in that order."""
         device = self.vectors.weight.device
         distance = torch.arange(1 - longest, longest, device=device)
         if self.axis.buckets:
             distance = bucket(distance, self.axis.buckets, self.axis.max_distance)
         index = (distance + self.span).clamp(0, 2 * self.span - 1)
-        vectors: Tensor = (
-            self.vectors(index) if self.norm is None else self.norm(self.vectors(index))
-        )
-        return vectors
+        return Distances(self, index, self.rows(index))
+
+    def rows(self, index: Int[Tensor, " R"]) -> Float[Tensor, "R H"]:
+        """The vectors of some rows of the table."""
+        vectors: Tensor = self.vectors(index)
+        return vectors if self.norm is None else self.norm(vectors)
+
+
+@dataclass(frozen=True)
+class Distances:
+    """The distances that occur in a batch, from the lowest to the highest.
+
+    Attributes:
+        table: where their vectors come from.
+        index: (W,) row of each.
+        vectors: (W, H) of each.
+    """
+
+    table: RelativeTable
+    index: Tensor
+    vectors: Tensor
 
 
 class RelativeScores(nn.Module):
@@ -95,7 +116,7 @@ class RelativeScores(nn.Module):
 
     def bias(
         self,
-        table: Float[Tensor, "W H"],
+        distances: Distances,
         layout: Layout,
         *,
         query: nn.Module,
@@ -105,64 +126,96 @@ class RelativeScores(nn.Module):
         """A function of queries and keys to the cross terms.
 
         Args:
-            table: vectors of the distances that occur.
+            distances: that occur in the batch.
             layout: of the batch.
-            query, key: the content projections, which serve the table too where shared.
+            query, key: the content projections, which serve the distances too where shared.
             scale: factor on every term.
         """
-        table = self.dropout(table)
-        keys = self._project(self.key or key, table, scale) if "c2p" in self.terms else None
-        queries = self._project(self.query or query, table, scale) if "p2c" in self.terms else None
+        keys, queries = (
+            # (W, h * d) -> (h, d, W): one column a distance
+            None
+            if rows is None
+            else (rows * scale).unflatten(1, (self.num_heads, -1)).movedim(0, 2)
+            for rows in self.project(distances, query=query, key=key)
+        )
         if layout.is_packed:
             return _PackedBias(keys, queries)
-        distance = _distances(layout)
-        return _RectangleBias(keys, queries, distance + table.shape[0] // 2)
+        return _RectangleBias(keys, queries, _distances(layout) + distances.index.shape[0] // 2)
 
-    def _project(self, linear: nn.Module, table: Tensor, scale: float) -> Tensor:
-        """(h, d, W): one column a distance."""
-        rows: Tensor = linear(table) * scale
-        return rows.view(table.shape[0], self.num_heads, -1).permute(1, 2, 0)
+    def project(
+        self, distances: Distances, *, query: nn.Module, key: nn.Module
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Relative keys and queries of the distances, (W, h * d) each; None without the term."""
+        vectors = self.dropout(distances.vectors)
+        keys, queries = self.projections(query=query, key=key)
+        return (
+            None if keys is None else keys(vectors),
+            None if queries is None else queries(vectors),
+        )
+
+    def projections(
+        self, *, query: nn.Module, key: nn.Module
+    ) -> tuple[nn.Module | None, nn.Module | None]:
+        """The layers that make relative keys and queries; None without the term."""
+        return (
+            (self.key or key) if "c2p" in self.terms else None,
+            (self.query or query) if "p2c" in self.terms else None,
+        )
 
 
 class _PackedBias:
-    """Cross terms of a group of equal length, read from the products by a view."""
+    """Cross terms of a group of equal length, read from the products by a view.
+
+    Args:
+        keys, queries: (h, d, W); distances i - j fall as j grows, so keys are turned round.
+    """
 
     def __init__(self, keys: Tensor | None, queries: Tensor | None) -> None:
-        self.keys = keys
+        self.keys = None if keys is None else keys.flip(-1)
         self.queries = queries
 
     def __call__(self, q: Float[Tensor, "n h L d"], k: Float[Tensor, "n h L d"]) -> Tensor:
         """(n, h, L, L)."""
-        length = q.shape[2]
-        total: Tensor | None = None
+        terms: list[list[Tensor]] = []
         if self.keys is not None:
-            # Distances i - j fall as j grows: the columns are turned round.
-            total = _diagonal(q @ _middle(self.keys, length).flip(-1))
+            terms.append(_diagonals(q, self.keys))
         if self.queries is not None:
             # Row j of the products of keys; its columns follow i.
-            term = _diagonal(k @ _middle(self.queries, length)).transpose(-1, -2)
-            total = term if total is None else total + term
-        assert total is not None
-        return total
+            terms.append([each.transpose(-1, -2) for each in _diagonals(k, self.queries)])
+        totals = [sum(pieces[1:], pieces[0]) for pieces in zip(*terms, strict=True)]
+        return totals[0][None] if len(totals) == 1 else torch.stack(totals)
 
 
-def _middle(columns: Tensor, length: int) -> Tensor:
-    """The columns of distances -(length - 1) to length - 1."""
-    centre = columns.shape[-1] // 2
-    return columns[..., centre - length + 1 : centre + length]
+def _diagonals(
+    rows: Float[Tensor, "n h L d"], columns: Float[Tensor, "h d W"]
+) -> list[Float[Tensor, "h L L"]]:
+    """For each sequence, entry (i, j) is row i times the column of distance j - i.
 
-
-def _diagonal(products: Float[Tensor, "n h L W"]) -> Float[Tensor, "n h L L"]:
-    """Entry (i, j) is column j - i + L - 1 of row i: a view, no copy.
-
-    In memory row i starts at i W, so the entry lies at i (W - 1) + j + L - 1.
+    On a CPU each sequence goes alone, a few rows at a time: the products then stay in the cache,
+    no column is copied for the batch, and rows need not be multiplied with distances that only
+    others have. A sequence's bits do not depend on its company.
     """
-    n, heads, length, width = products.shape
-    if length == 1:
+    length, centre = rows.shape[2], columns.shape[-1] // 2
+    step = _ROWS if rows.is_cpu else length
+    parts: list[list[Tensor]] = [[] for _ in rows]
+    for first in range(0, length, step):
+        last = min(first + step, length)
+        near = columns[..., centre + 1 - last : centre + length - first]
+        for pieces, sequence in zip(parts, rows.unbind(), strict=True):
+            pieces.append(_diagonal(torch.bmm(sequence[:, first:last], near)))
+    return [pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1) for pieces in parts]
+
+
+def _diagonal(products: Float[Tensor, "h R W"]) -> Float[Tensor, "h R L"]:
+    """Entry (i, j) is column j - i + R - 1 of row i: a view, no copy.
+
+    In memory row i starts at i W, so the entry lies at i (W - 1) + j + R - 1.
+    """
+    heads, count, width = products.shape
+    if count == 1:
         return products
-    flat = products.reshape(n, heads, length * width)
-    flat = flat[..., length - 1 : length - 1 + length * (width - 1)]
-    return flat.view(n, heads, length, width - 1)[..., :length]
+    flat = products.flatten(1)[:, count - 1 : count - 1 + count * (width - 1)]
+    return flat.view(heads, count, width - 1)[..., : width - count + 1]
 
 
 class _RectangleBias:

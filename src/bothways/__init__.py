@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from bothways.tokenization.encoding import Encoding, Ledger
     from bothways.tokenization.tokenizer import Tokenizer, load_tokenizer
     from bothways.training.finetune import finetune
+    from bothways.training.pretrain import pretrain
+    from bothways.training.pretrain_settings import PretrainSettings
     from bothways.training.settings import FinetuneSettings
 
 __version__ = "0.1.0"
@@ -70,6 +72,7 @@ __all__ = [
     "Metric",
     "MissingExtraError",
     "Model",
+    "PretrainSettings",
     "Report",
     "RunStopped",
     "ScoreResult",
@@ -89,6 +92,7 @@ __all__ = [
     "load",
     "load_tokenizer",
     "preset",
+    "pretrain",
 ]
 
 _HOMES = {
@@ -108,6 +112,8 @@ _HOMES = {
     "tokenization.encoding": "Encoding Ledger",
     "tokenization.tokenizer": "Tokenizer load_tokenizer",
     "training.finetune": "finetune",
+    "training.pretrain": "pretrain",
+    "training.pretrain_settings": "PretrainSettings",
     "training.settings": "FinetuneSettings",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

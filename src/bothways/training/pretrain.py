@@ -314,17 +314,16 @@ class _Run:
         logger.info("measuring %d steps, to know how many fit into %g h", MEASURED_STEPS, hours)
         step, scoring = self._measure()
         optim = self.settings.optim
-        share = batch_ramp(steps=1000, ramp=optim.ramp, start=optim.ramp_start)
-        mean = sum(map(share, range(1000))) / 1000
-        left = hours * 3600 - (time.perf_counter() - start) - (EVALUATIONS + 1) * scoring
+        spent = time.perf_counter() - start
+        ramp = (optim.ramp, optim.ramp_start)
+        fitting = steps_that_fit(hours * 3600, spent=spent, step=step, scoring=scoring, ramp=ramp)
         # All ranks take the first one's number.
-        wanted = max(1.0, left / (step * mean)) if self.runtime.is_main else 0.0
-        (steps,) = self.runtime.sum([float(int(wanted))])
+        (steps,) = self.runtime.sum([float(fitting) if self.runtime.is_main else 0.0])
         if self.runtime.is_main:
             found = {"hours": hours, "steps": int(steps), "seconds_a_step": step}
             write_json(path, found)
         self.runtime.wait()
-        logger.info("%d steps of %.3f s fit into %g h", int(steps), step * mean, hours)
+        logger.info("%d steps fit into %g h", int(steps), hours)
         return int(steps)
 
     def _measure(self) -> tuple[float, float]:
@@ -352,6 +351,23 @@ class _Run:
         self.score(networks)
         scoring = time.perf_counter() - begin
         return (counted[-1] - counted[0]) / (len(counted) - 1), scoring
+
+
+def steps_that_fit(
+    seconds: float, *, spent: float, step: float, scoring: float, ramp: tuple[float, float]
+) -> int:
+    """Steps that fit into a budget of time, at least one.
+
+    Args:
+        seconds: the budget.
+        spent: of it.
+        step: seconds of a step with a full batch.
+        scoring: seconds of an evaluation; `EVALUATIONS` and one more are to come.
+        ramp: share of the steps over which the batch grows, and of the batch that it begins with.
+    """
+    growing, start = ramp
+    mean = 1.0 - growing * (1.0 - start) / 2
+    return max(1, int((seconds - spent - (EVALUATIONS + 1) * scoring) / (step * mean)))
 
 
 def resume_command(output: Path) -> str:

@@ -153,6 +153,14 @@ class TextData:
         most = loop.batch_tokens // (PACK_SEQUENCES * loop.max_length)
         packs = max(1, min(RAMP_PACKS, most)) if growing else 1
         packer = self._packer(self._train, loop.batch_tokens // packs, self._settings.machine.seed)
+        long = packer.count_long()
+        if long and rank == 0:
+            logger.info(
+                "%d of %d texts are longer than %d tokens and are read in passages; nothing is cut",
+                long,
+                self._train.num_rows,
+                loop.max_length,
+            )
         return TextFeed(
             self,
             packer,

@@ -87,6 +87,8 @@ def test_what_is_longer_than_the_budget_stands_alone() -> None:
 def test_an_epoch_reads_every_token_of_every_document_once(shards: Shards) -> None:
     plan = packer(shards)
     assert plan.num_windows > 4
+    long = [row for row in range(len(shards)) if len(shards.row(row).ids) > 30]
+    assert plan.count_long() == len(long) > 10
     for epoch in range(2):
         packs = list(plan.epoch(epoch))
         seen = Counter(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bothways.data.passages import SLACK, count_long, cut_places
+from bothways.data.passages import SLACK, cut_places
 from bothways.errors import UsageError
 
 
@@ -58,7 +58,3 @@ def test_any_text_is_cut_within_the_room_and_whole(room: int, kinds: list[str]) 
 def test_no_room_is_refused() -> None:
     with pytest.raises(UsageError, match="room for 0 tokens"):
         cut_places(flags(3), flags(3), room=0)
-
-
-def test_long_texts_are_counted() -> None:
-    assert count_long(np.array([1, 8, 9, 30]), 8) == 2

@@ -135,6 +135,12 @@ class Packer:
         self.num_windows = -(-shards.num_rows // self._window_rows)
         self._planned: tuple[tuple[int, int], tuple[Pack, ...]] | None = None
 
+    def count_long(self) -> int:
+        """Rows that are longer than a sequence and are read in several passages."""
+        count = self.shards.num_rows
+        parts = np.array_split(np.arange(count), -(-count // WINDOW_ROWS))
+        return sum(int((self.shards.lengths(part) > self._room).sum()) for part in parts)
+
     def packs(self, place: Place) -> Iterator[tuple[Pack, Place]]:
         """The packs from a place on, each with the place after it; epoch after epoch, endless.
 

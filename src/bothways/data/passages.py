@@ -54,8 +54,3 @@ def _last(sentences: NDArray[np.bool_], words: NDArray[np.bool_], otherwise: int
         if len(found):
             return int(found[-1])
     return otherwise
-
-
-def count_long(lengths: NDArray[np.int64], room: int) -> int:
-    """How many texts of these lengths are longer than the room."""
-    return int((lengths > room).sum())

@@ -63,6 +63,11 @@ class Aligned:
         """The characters from `start` up to `stop`."""
         return Aligned(self.text[start:stop], self.starts[start:stop], self.ends[start:stop])
 
+    def after_space(self) -> Aligned:
+        """The same after a space that stands for nothing."""
+        place = self.starts[0] if self.text else 0
+        return Aligned(f" {self.text}", [place, *self.starts], [place, *self.ends])
+
     def source(self, start: int, stop: int) -> Offset:
         """The range of the source that a range of this text stands for."""
         if start < stop:

@@ -45,7 +45,7 @@ class CharacterMap:
         self._root = 0 if not table else _offset(self._units[0])
         self._steps: dict[tuple[int, str], Step] = {}
         self._values: dict[int, str] = {}
-        self._candidates = self._find_candidates()
+        self._runs = self._find_runs()
 
     def __reduce__(self) -> tuple[type[CharacterMap], tuple[bytes]]:
         """Pickled as its table."""
@@ -61,26 +61,33 @@ class CharacterMap:
         if not self._table:
             return
         place = 0
-        for match in self._candidates.finditer(text):
-            start = match.start()
-            if start < place:
-                continue
-            rule, stop, node = None, start, self._root
-            for index in range(start, len(text)):
-                step = self._step(node, text[index])
-                if step is None:
-                    break
-                value, node = step
-                if value is not None:
-                    rule, stop = value, index + 1
-            if rule is not None:
-                yield start, stop, self._replacement(rule)
-                place = stop
+        for run in self._runs.finditer(text):
+            # A letter before the run can be the first of a rule too.
+            for start in range(max(run.start() - 1, place), run.end()):
+                if start < place:
+                    continue
+                found = self._longest(text, start)
+                if found is not None:
+                    rule, place = found
+                    yield start, place, self._replacement(rule)
 
-    def _find_candidates(self) -> re.Pattern[str]:
-        """Where a rule can begin: beyond ASCII, before such a character, and where the table says.
+    def _longest(self, text: str, start: int) -> tuple[int, int] | None:
+        """The longest rule that fits at a place, and where it ends."""
+        found = None
+        node = self._root
+        for index in range(start, len(text)):
+            step = self._step(node, text[index])
+            if step is None:
+                break
+            value, node = step
+            if value is not None:
+                found = value, index + 1
+        return found
 
-        No published table has a rule for two ASCII characters in a row, but one may.
+    def _find_runs(self) -> re.Pattern[str]:
+        """Runs of characters that rules can begin with or hold, printable ASCII only where needed.
+
+        No published table has a rule for two ASCII letters in a row, but one may.
         """
         ascii_ = [chr(code) for code in range(128)]
         first = [(c, step) for c in ascii_ if self._table and (step := self._step(self._root, c))]
@@ -89,8 +96,8 @@ class CharacterMap:
             for character, (value, node) in first
             if value is not None or any(self._step(node, after) for after in ascii_)
         ]
-        own = f"|[{re.escape(''.join(starting))}]" if starting else ""
-        return re.compile(rf"[^\x00-\x7f]|[\x00-\x7f](?=[^\x00-\x7f]){own}")
+        plain = "".join(c for c in ascii_ if c.isprintable() and c not in starting)
+        return re.compile(f"[^{re.escape(plain)}]+")
 
     def _step(self, node: int, character: str) -> Step:
         """From a node along the bytes of a character."""

@@ -63,14 +63,12 @@ class SentencePieceText:
             return text
         text = self._rewritten(text)
         if self.trims:
-            stripped = text.text.rstrip(f" {PREFIX_MARKER}").lstrip(" ")
-            if stripped != text.text:
-                text = text.part(0, len(text.text.rstrip(f" {PREFIX_MARKER}"))).strip(" ")
+            end = len(text.text.rstrip(f" {PREFIX_MARKER}"))
+            if end < len(text.text) or text.text[:1] == " ":
+                text = text.part(0, end).strip(" ")
             if "  " in text.text:
                 text = text.replace(SPACES, lambda _: " ")
-        if self.prefix and text.text:
-            text = text.edit([(0, 0, " ")])
-        return text
+        return text.after_space() if self.prefix and text.text else text
 
     def _rewritten(self, text: Aligned) -> Aligned:
         if self._verbatim is None:

@@ -143,7 +143,8 @@ def test_a_frozen_encoder_reads_each_text_once_with_dropout_off(
         optim={"learning_rate": (1e-2, 2e-2)},
     )
     finetune(settings)
-    assert sum(read) == 64 + 24 + 24  # train and dev for all runs and epochs, dev for the report
+    # Train and dev for all runs and epochs, dev for the report, three texts for the passport.
+    assert sum(read) == 64 + 24 + 24 + 3
 
 
 def test_only_the_head_is_in_the_checkpoints(

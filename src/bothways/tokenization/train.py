@@ -102,8 +102,9 @@ def train_tokenizer(
     if iter(texts) is texts:
         raise UsageError("the texts are read twice, and an iterator can be read once; give a list")
     pipeline = _PIPELINES[algorithm]
-    # Families may use one token for two roles.
-    specials = list(dict.fromkeys(getattr(recipe, role) for role in recipe.order))
+    # A token may have two roles, or a place in the template and no role.
+    placed = [word for word in f"{recipe.single} {recipe.pair}".split() if word not in ("A", "B")]
+    specials = list(dict.fromkeys([*(getattr(recipe, role) for role in recipe.order), *placed]))
     engine = pipeline.engine(recipe.unknown)
     if lowercase:
         before = [] if engine.normalizer is None else [engine.normalizer]
@@ -194,11 +195,10 @@ def _finish(engine: Engine, recipe: Recipe, specials: list[str]) -> None:
             parts.append(kinds.get(word, f"{word}:{kind}"))
         return parts
 
-    used = [token for token in specials if token in f"{recipe.single} {recipe.pair}".split()]
     engine.post_processor = processors.TemplateProcessing(
         single=parsed(recipe.single),
         pair=parsed(recipe.pair),
-        special_tokens=[(token, engine.token_to_id(token)) for token in used],
+        special_tokens=[(token, engine.token_to_id(token)) for token in specials],
     )
     # The space before a mask belongs to the mask, so that "a [MASK]" reads as "a word" does.
     engine.add_special_tokens(

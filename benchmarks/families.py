@@ -1,6 +1,6 @@
 """Embedding speed of families with equations of their own, beside transformers.
 
-    python benchmarks/families.py [--json] [--rounds 5] [--threads 2] [--shape deberta-v3-small]
+    python benchmarks/families.py [--json] [--rounds 3] [--threads 2] [--shape deberta-v3-small]
 
 Random models of published shapes in float32, the same weights on both sides, over the lengths of
 400 mixed lines and random ids; tokenisation is left out. transformers runs length-sorted batches
@@ -139,7 +139,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--texts", type=int, default=400)
     parser.add_argument("--shape", choices=SHAPES, default=None)

@@ -443,7 +443,7 @@ def test_scores_near_the_end_of_half_precision_give_no_nan(
 ) -> None:
     """microsoft/DeBERTa#77, #84: mDeBERTa in half precision gave NaN.
 
-    Content scores of thousands, and rectangles with rows that keep few tokens: nothing is
+    Content scores near a thousand, and rectangles with rows that keep few tokens: nothing is
     infinite, so no row of scores can become NaN.
     """
     parts = load_parts(make_folder(Row("deberta-v2", "test", row), tmp_path), dtype=dtype)

@@ -39,7 +39,7 @@ from bothways.training.recorder import Event, OnEvent, Recorder, RunFinished, Ru
 from bothways.training.runtime import Runtime, seeded
 from bothways.training.schedule import batch_ramp, make_schedule
 from bothways.training.state import CheckpointStore
-from bothways.training.text_feed import TextData, open_text, read_tokenizer
+from bothways.training.text_feed import TextData, open_text, part_tokens, read_tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -230,7 +230,13 @@ class _Run:
     def feed(self, steps: int, ramp: float) -> Feed:
         """Batches of text for so many steps."""
         share = batch_ramp(steps=steps, ramp=ramp, start=self.settings.optim.ramp_start)
-        feed: Feed = self.text.feed(share, rank=self.runtime.rank, num_ranks=self.runtime.num_ranks)
+        shape = self.base.config if self.base else preset(self.settings.preset or "")
+        feed: Feed = self.text.feed(
+            share,
+            at_once=part_tokens(shape.hidden_size, self.runtime.device),
+            rank=self.runtime.rank,
+            num_ranks=self.runtime.num_ranks,
+        )
         workers = self.settings.machine.workers
         return Ahead(feed, workers) if workers else feed
 

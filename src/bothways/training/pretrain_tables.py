@@ -138,7 +138,7 @@ class LoopSettings:
         hours: instead of steps: the number of steps that fit, fixed after 50 measured ones.
         batch_tokens: tokens of a step, of all processes together; unset: the preset's.
         max_length: longest sequence in tokens, special ones included; unset: the preset's.
-        accumulate: parts in which a process computes a step, to save memory.
+        accumulate: parts in which a process computes a step; unset: as many as suit the device.
         evaluate_every: steps between evaluations on held-out text; unset: a tenth of the run.
         held_out_tokens: most tokens of an evaluation.
         checkpoint_every: steps between checkpoints; unset: one every 5 minutes.
@@ -153,7 +153,7 @@ class LoopSettings:
     hours: float | None = None
     batch_tokens: int | None = None
     max_length: int | None = None
-    accumulate: int = 1
+    accumulate: int | None = None
     evaluate_every: int | None = None
     held_out_tokens: int = 65_536
     checkpoint_every: int | None = None

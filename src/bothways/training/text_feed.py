@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from bothways.checkpoints.hub import find_folder
@@ -42,6 +43,11 @@ SHARDS = "shards"
 RAMP_PACKS, PACK_SEQUENCES = 8, 4
 # Tokens of one forward pass over held-out text.
 HELD_OUT_BATCH = 4096
+# Numbers of one hidden state that a CPU's cache serves well, bounds of the tokens that follow from
+# it, and what a GPU takes at once. Parts of 1,024 tokens at a width of 256 were measured to be 4 %
+# faster than the 4,096 of a step, in 0.6 of the memory.
+CACHED_NUMBERS, CPU_TOKENS = 1 << 18, (1024, 4096)
+GPU_TOKENS = 65_536
 # Training text whose pieces are counted, to know how frequent each is.
 COUNTED_TOKENS = 5_000_000
 
@@ -102,6 +108,19 @@ def open_text(settings: PretrainSettings, tokenizer: Tokenizer, runtime: Runtime
     return TextData(folder, settings, tokenizer)
 
 
+def part_tokens(hidden_size: int, device: torch.device) -> int:
+    """Tokens of one forward and backward pass that suit a device.
+
+    Args:
+        hidden_size: of the encoder.
+        device: where it runs.
+    """
+    if device.type != "cpu":
+        return GPU_TOKENS
+    low, high = CPU_TOKENS
+    return min(max(CACHED_NUMBERS // hidden_size, low), high)
+
+
 class TextData:
     """The text of a run.
 
@@ -139,11 +158,15 @@ class TextData:
         content = json.dumps(self.manifest.as_dict()["files"]).encode()
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
-    def feed(self, share: Schedule, *, rank: int = 0, num_ranks: int = 1) -> TextFeed:
+    def feed(
+        self, share: Schedule, *, at_once: int | None = None, rank: int = 0, num_ranks: int = 1
+    ) -> TextFeed:
         """The steps of a run.
 
         Args:
             share: of the full batch that a step reads.
+            at_once: tokens of one forward pass, where the settings name no number of parts; None
+                for a whole step.
             rank, num_ranks: this process and how many there are.
         """
         loop = self._settings.loop
@@ -165,7 +188,7 @@ class TextData:
             self,
             packer,
             lambda step: max(1, round(packs * share(step))),
-            micro_batches=loop.accumulate,
+            parts=lambda tokens: loop.accumulate or (-(-tokens // at_once) if at_once else 1),
             rank=rank,
             num_ranks=num_ranks,
         )
@@ -242,7 +265,7 @@ class TextFeed:
         text: makes batches.
         packer: plans packs.
         num_packs: of a step.
-        micro_batches: parts that a rank reads one after another.
+        parts: that a rank reads one after another, of so many tokens.
         rank: which rank this is.
         num_ranks: how many there are.
     """
@@ -253,14 +276,14 @@ class TextFeed:
         packer: Packer,
         num_packs: Callable[[int], int] = lambda step: 1,  # noqa: ARG005
         *,
-        micro_batches: int = 1,
+        parts: Callable[[int], int] = lambda tokens: 1,  # noqa: ARG005
         rank: int = 0,
         num_ranks: int = 1,
     ) -> None:
         self._text = text
         self._packer = packer
         self._num_packs = num_packs
-        self._micro_batches = micro_batches
+        self._parts = parts
         self._rank = rank
         self._num_ranks = num_ranks
 
@@ -283,9 +306,10 @@ class TextFeed:
 
     def _micro(self, packs: Sequence[Pack], epoch: int) -> tuple[MicroBatch, ...]:
         whole = joined(packs)
-        parts = whole.split(self._micro_batches * self._num_ranks)
+        count = self._parts(-(-int(whole.lengths.sum()) // self._num_ranks))
+        parts = whole.split(count * self._num_ranks)
         made = []
-        for index in range(self._micro_batches):
+        for index in range(count):
             part = parts[index * self._num_ranks + self._rank]
             counted = len(part) > 0
             batch = self._text.batch(part if counted else whole.take(slice(0, 1)), epoch)

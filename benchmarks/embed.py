@@ -52,10 +52,11 @@ def onnx_side(texts: list[str], folder: Path, threads: int) -> Callable[[], NDAr
 
     path = Path(tempfile.mkdtemp()) / "model.onnx"
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=512)
-    example = torch.ones(2, 16, dtype=torch.long)
+    # Two tensors: one given twice becomes one input of the graph.
+    ids, mask = torch.ones(2, 16, dtype=torch.long), torch.ones(2, 16, dtype=torch.long)
     torch.onnx.export(
         Hidden(),
-        (example, example),
+        (ids, mask),
         path,
         input_names=["ids", "mask"],
         dynamo=True,

@@ -49,6 +49,7 @@ class CommonSettings:
         batch_tokens: most tokens of one batch; unset: what suits the device.
         max_length: most tokens of a text, special ones included; unset: what the model says.
         policy: what is kept of a text that is longer; unset: as in training, else head.
+        overlap: tokens that neighbouring windows of a text share; unset: a quarter of a window.
         encoding: of the characters of data files; unset: as in training, else utf-8.
         format: of data files; auto: as in training, else by the file's name and content.
         header: whether the first line names the columns; else they are numbers from 1.
@@ -62,6 +63,7 @@ class CommonSettings:
     batch_tokens: int | None = None
     max_length: int | None = None
     policy: Literal["head", "tail", "head+tail", "windows"] | None = None
+    overlap: int | None = None
     encoding: str | None = None
     format: Literal[
         "auto", "csv", "tsv", "jsonl", "parquet", "label-text", "conll", "conllu", "squad", "smart"

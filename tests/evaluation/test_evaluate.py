@@ -68,6 +68,7 @@ class Oracle:
         *,
         max_length: int | None = None,
         policy: Policy | None = None,
+        overlap: int | None = None,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], None] | None = None,
     ) -> Results:

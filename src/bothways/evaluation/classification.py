@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothways.evaluation.baselines import bag_of_words, majority
-from bothways.evaluation.findings import errors_finding
+from bothways.evaluation.findings import baselines_not_asked, errors_finding
 from bothways.evaluation.intervals import RESAMPLES, Units, intervals, of_perfect_share
-from bothways.evaluation.result import Figure, Finding, Metric, Series, Table
+from bothways.evaluation.parts import Parts
+from bothways.evaluation.result import Figure, Metric, Series, Table
 from bothways.metrics.classification import Confusion, label_scores
 from bothways.tasks.classify import ClassifyExample, ClassifyTask, label_results
 from bothways.tasks.results import LabelResult, Result
@@ -35,7 +36,7 @@ def trivial_results(
     counts: Mapping[str, int] = task.label_counts
     found: dict[str, list[LabelResult]] = {}
     if train is not None:
-        task.check_labels(train)
+        task.check(train)
         labels = [example.label or "" for example in train]
         counts = Counter(labels)
         found["bag_of_words"] = bag_of_words(train, labels, examples, task.labels)
@@ -49,18 +50,22 @@ def classification_parts(
     examples: Sequence[ClassifyExample],
     results: Sequence[Result],
     *,
+    train: Sequence[ClassifyExample] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> tuple[Finding, tuple[Table, ...], tuple[Figure, ...]]:
-    """Scores of each label, the confusion matrix, the commonest mistakes, and that in words.
+) -> Parts:
+    """Baselines, scores of each label, the confusion matrix, the commonest mistakes, in words too.
 
     Args:
         task: with its labels.
         examples: labelled.
         results: as many.
+        train: training examples, for the baselines that need them.
         resamples: for the interval of each label's F1.
         seed: of the resampling.
     """
+    task.check(examples)
+    rivals = trivial_results(task, examples, train)
     truth = [example.label or "" for example in examples]
     predicted = [result.label for result in label_results(results)]
     confusion = Confusion(truth, predicted, task.labels)
@@ -90,7 +95,8 @@ def classification_parts(
         rows = tuple((*each, each[2] / truth.count(each[0])) for each in mistakes)
         columns = ("true label", "predicted", "count", "share of the true label")
         tables.append(Table("mistakes", "The commonest mistakes", columns, rows))
-    return finding, (*tables, _data_table(examples)), tuple(figures)
+    findings = (finding,) if train is not None else (finding, baselines_not_asked())
+    return Parts(rivals, findings, (*tables, _data_table(examples)), tuple(figures))
 
 
 def _label_table(

@@ -17,13 +17,12 @@ from typing import Any, Protocol
 
 from bothways.data.options import FileOptions
 from bothways.errors import DataError, TaskError
-from bothways.evaluation.classification import classification_parts, trivial_results
-from bothways.evaluation.findings import baseline_finding, baselines_not_asked, truncation_finding
+from bothways.evaluation.findings import baseline_finding, truncation_finding
 from bothways.evaluation.intervals import RESAMPLES, Indices, Units, intervals, of_perfect_share
-from bothways.evaluation.result import Figure, Metric, Report, Series, Table
+from bothways.evaluation.parts import parts_of
+from bothways.evaluation.result import Figure, Metric, Report, Series
 from bothways.inference.results import Results
-from bothways.tasks.classify import ClassifyTask
-from bothways.tasks.task import Scorer, Task
+from bothways.tasks.task import Task
 from bothways.tokenization.encoding import Policy
 
 VERSIONED = ("bothways", "torch", "tokenizers", "numpy", "scikit-learn", "scipy")
@@ -43,6 +42,7 @@ class Predictor(Protocol):
         *,
         max_length: int | None = None,
         policy: Policy | None = None,
+        overlap: int | None = None,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], None] | None = None,
     ) -> Results:
@@ -72,7 +72,8 @@ def evaluate(
         model_name, data_name: for the report; a file's own name where it is not said.
         resamples: of the bootstrap.
         seed: of the resampling.
-        options: for `model.predict`: max_length, policy, batch_tokens, on_batch.
+        options: for `model.predict`: max_length, policy, overlap, batch_tokens,
+            on_batch.
 
     Raises:
         TaskError: when the model has no task.
@@ -137,19 +138,10 @@ def judge(
         raise DataError("there are no examples to judge; expected at least one")
     start = time.perf_counter()
     units = Units.of(len(examples), task.units(examples))
-    findings = [truncation_finding(results.ledger)]
-    rivals: dict[str, Scorer] = {}
-    tables: tuple[Table, ...] = ()
-    figures: tuple[Figure, ...] = ()
-    if isinstance(task, ClassifyTask):
-        trivial = trivial_results(task, examples, train)
-        rivals = {name: task.scorer(given, examples) for name, given in trivial.items()}
-        errors, tables, figures = classification_parts(
-            task, examples, results, resamples=resamples, seed=seed
-        )
-        findings.append(errors)
-        if train is None:
-            findings.append(baselines_not_asked())
+    parts = parts_of(task, examples, results, train=train, resamples=resamples, seed=seed)
+    findings = [truncation_finding(results.ledger), *parts.findings]
+    rivals = {name: task.scorer(given, examples) for name, given in parts.rivals.items()}
+    figures = parts.figures
     main, direction = task.main_metric, task.metric_directions[task.main_metric]
     score = task.scorer(results, examples)
 
@@ -186,7 +178,7 @@ def judge(
         baselines=baselines,
         findings=tuple(findings),
         figures=figures,
-        tables=tables,
+        tables=parts.tables,
         ledger=results.ledger,
         versions=versions(),
         count=len(examples),

@@ -97,15 +97,20 @@ class Model:
         return self.encoder.embeddings.words.weight.device
 
     def policy(
-        self, max_length: int | None = None, keep: Policy | None = None, overlap: int = 0
+        self,
+        max_length: int | None = None,
+        keep: Policy | None = None,
+        overlap: int | None = None,
     ) -> CutPolicy:
         """How long texts may be and what is kept: as asked, else as the folder says.
 
         A folder that says nothing reads all usable positions and keeps the head; a fine-tuned one
-        says what it was trained and judged with.
+        says what it was trained and judged with. Windows overlap by a quarter unless something
+        else is said.
 
         Raises:
-            UsageError: when max_length is beyond the usable positions.
+            UsageError: when max_length is beyond the usable positions, or an overlap is given
+                without windows or is as long as one.
         """
         usable = self.encoder.config.embeddings.usable_positions
         if max_length is not None and max_length > usable:
@@ -114,7 +119,15 @@ class Model:
             )
         declared = self.tokenizer.declared_max_length
         length = min(declared or usable, usable) if max_length is None else max_length
-        return CutPolicy(length, keep or self.parts.settings.get("policy", "head"), overlap)
+        stored = self.parts.settings
+        keep = keep or stored.get("policy", "head")
+        if keep != "windows":
+            if overlap:
+                raise UsageError(f"an overlap of {overlap} needs windows; the policy is {keep!r}")
+            return CutPolicy(length, keep)
+        if overlap is None:
+            overlap = stored.get("overlap", length // 4)
+        return CutPolicy(length, keep, overlap)
 
     def embed(
         self,
@@ -251,6 +264,7 @@ class Model:
         *,
         max_length: int | None = None,
         policy: Policy | None = None,
+        overlap: int | None = None,
         batch_tokens: int | None = None,
         on_batch: Callable[[int], None] | None = None,
     ) -> Results:
@@ -260,6 +274,7 @@ class Model:
             examples: texts, pairs of texts, or examples of the task; any iterable.
             max_length: longest text in tokens; None for the folder's.
             policy: what is kept of longer texts; None for what the folder says.
+            overlap: tokens that windows share; None for what the folder says.
             batch_tokens: budget of a batch; None for the device's default.
             on_batch: called with the number of texts done.
 
@@ -270,7 +285,7 @@ class Model:
         results = Results()
         for part in self.predict_stream(
             examples,
-            policy=self.policy(max_length, policy),
+            policy=self.policy(max_length, policy, overlap),
             batch_tokens=batch_tokens,
             on_batch=on_batch,
         ):

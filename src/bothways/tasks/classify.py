@@ -113,7 +113,7 @@ class ClassifyTask:
         cells = read_cells(list(rows), self.columns, labelled=labelled, fitted=fitted)
         examples = [ClassifyExample(**vars(each)) for each in cells]
         if fitted and labelled:
-            self.check_labels(examples)
+            self.check(examples)
         return examples
 
     def examples(self, values: Sequence[Any]) -> list[ClassifyExample]:
@@ -152,7 +152,7 @@ class ClassifyTask:
             pairs=are_pairs(examples),
         )
 
-    def check_labels(self, examples: Sequence[ClassifyExample]) -> None:
+    def check(self, examples: Sequence[ClassifyExample]) -> None:
         """Refuse labels that the model does not have.
 
         Raises:
@@ -208,7 +208,7 @@ class ClassifyTask:
     ) -> dict[str, Tensor]:
         """`label`: (sequences,) index of the true label; each window has that of its text."""
         truth = [examples[source.example] for source in sources]
-        self.check_labels(truth)
+        self.check(truth)
         index = {label: number for number, label in enumerate(self.labels)}
         return {"label": torch.tensor([index[label] for label in _truth(truth)])}
 
@@ -241,7 +241,7 @@ class ClassifyTask:
     def scorer(self, results: Sequence[Result], examples: Sequence[ClassifyExample]) -> Scorer:
         """`metrics` of any examples, by index."""
         truth = _truth(examples)
-        self.check_labels(examples)
+        self.check(examples)
         predicted = label_results(results)
         confusion = Confusion(truth, [result.label for result in predicted], self.labels)
         losses = log_losses(

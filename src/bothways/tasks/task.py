@@ -26,7 +26,32 @@ from bothways.tokenization.encoding import Encoding, Ledger
 from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import Tokenizer
 
-Example = TypeVar("Example", contravariant=False)
+
+class ExampleOf(Protocol):
+    """What every task's examples say of themselves, whatever else they hold."""
+
+    @property
+    def text(self) -> str:
+        """The text, or the first of several; with `pair`, what tells duplicates."""
+        ...
+
+    @property
+    def pair(self) -> str | None:
+        """The second text, or None."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """`file, line 12`; empty where it came from no file."""
+        ...
+
+    @property
+    def group(self) -> str | None:
+        """What it belongs to, such as a document; never on both sides of a split."""
+        ...
+
+
+Example = TypeVar("Example", bound=ExampleOf)
 
 Scorer = Callable[[NDArray[np.int64]], dict[str, float]]
 
@@ -86,6 +111,10 @@ class Task(Protocol[Example]):
 
     def fit(self, examples: Sequence[Example]) -> Task[Example]:
         """This task with what the training examples decide: the labels and their counts."""
+        ...
+
+    def check(self, examples: Sequence[Example]) -> None:
+        """Refuse labelled examples that this fitted task cannot judge, all in one DataError."""
         ...
 
     def encode(self, example: Example, tokenizer: Tokenizer, policy: CutPolicy) -> list[Encoding]:

@@ -16,11 +16,11 @@ from bothways.data.collate import Source, collate
 from bothways.data.options import FileOptions
 from bothways.data.rows import Row
 from bothways.data.splits import duplicates_between, split
-from bothways.errors import DataError
+from bothways.errors import DataError, UsageError
 from bothways.model.layout import Batch
 from bothways.tasks.registry import make_task
 from bothways.tasks.task import Columns, Task
-from bothways.tokenization.encoding import Encoding, Ledger
+from bothways.tokenization.encoding import Ledger
 from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import Tokenizer
 from bothways.training.freezing import KeptStates
@@ -50,7 +50,10 @@ def new_task(settings: FinetuneSettings) -> Task[Any]:
     """The task that the settings name, before it has seen examples."""
     data = settings.data
     columns = Columns(data.text, data.text_pair, data.label, data.group)
-    return make_task(settings.task, columns=columns, pooling=settings.network.pooling)
+    given = settings.task_settings()
+    if settings.network.pooling != "auto":
+        given["pooling"] = settings.network.pooling
+    return make_task(settings.task, columns=columns, **given)
 
 
 def file_options(settings: FinetuneSettings) -> FileOptions:
@@ -76,7 +79,7 @@ def read_splits(settings: FinetuneSettings, task: Task[Any]) -> Splits:
             train,
             dev_share=data.dev_share,
             seed=settings.common.seed,
-            stratify=[str(example.label) for example in train] if data.stratify else None,
+            stratify=_labels(train, task) if data.stratify else None,
             group=_groups(train) if data.group is not None else None,
             texts=_texts(train),
         )
@@ -98,7 +101,7 @@ def _fit_what_is_left(
     try:
         fitted = task.fit(train)
         # Reading checked the cells; labels that only dev has show here.
-        fitted.targets(dev, [Source(index, 0, _NOTHING) for index in range(len(dev))])
+        fitted.check(dev)
     except DataError as error:
         raise DataError(
             f"--dev-share {settings.data.dev_share} left {len(train)} examples to learn from and "
@@ -108,9 +111,6 @@ def _fit_what_is_left(
     return fitted
 
 
-_NOTHING = Encoding([], [], [], [], [])
-
-
 def _read_held_out(task: Any, rows: list[Row]) -> list[Any]:
     """Examples of a dev or test file, which may lack the column that groups training rows."""
     columns: Columns = task.columns
@@ -118,6 +118,15 @@ def _read_held_out(task: Any, rows: list[Row]) -> list[Any]:
         task = dataclasses.replace(task, columns=dataclasses.replace(columns, group=None))
     examples: list[Any] = task.read(rows)
     return examples
+
+
+def _labels(examples: Sequence[Any], task: Task[Any]) -> list[str]:
+    found = [getattr(example, "label", None) for example in examples]
+    if not all(isinstance(label, str) for label in found):
+        raise UsageError(
+            f"--stratify shares out labels, and examples of {task.name} have no single one"
+        )
+    return [str(label) for label in found]
 
 
 def _groups(examples: Sequence[Any]) -> list[str]:

@@ -105,7 +105,8 @@ def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> 
     splits = read_splits(settings, task)
     base = load_parts(settings.model)
     model = Model(base)
-    policy = model.policy(settings.common.max_length, settings.common.policy)
+    common = settings.common
+    policy = model.policy(common.max_length, common.policy, common.overlap)
     data = TrainingData.encode(splits, model.tokenizer, policy)
     say_what_is_unusual(settings)
     runner = Runner(

@@ -55,6 +55,7 @@ def judge_result(settings: FinetuneSettings, data: TrainingData, parts: Parts) -
         seed=settings.common.seed,
         max_length=data.policy.max_length,
         policy=data.policy.keep,
+        overlap=data.policy.overlap,
         batch_tokens=settings.common.batch_tokens,
     )
 
@@ -88,6 +89,7 @@ def save_result(
         "columns": dataclasses.asdict(task.columns),
         "files": file_options(settings).state(),
         "policy": data.policy.keep,
+        "overlap": data.policy.overlap,
         "provenance": {
             "base_model": settings.model,
             "settings": settings.deciding(),

@@ -31,6 +31,10 @@ MAY_DIFFER = frozenset(
 )
 DEFAULT_BATCH_SIZE = 32
 
+# Task -> the field of `FinetuneSettings` whose settings only that task has; they become fields of
+# the task by their names. Given with another task they are refused.
+TASK_TABLES: dict[str, str] = {}
+
 
 @dataclass(frozen=True)
 class DataSettings:
@@ -186,6 +190,11 @@ class FinetuneSettings:
             return None
         return DEFAULT_BATCH_SIZE if self.loop.batch_size is None else self.loop.batch_size
 
+    def task_settings(self) -> dict[str, Any]:
+        """What is set of the task alone, by the names of its fields."""
+        table = TASK_TABLES.get(self.task)
+        return {} if table is None else dict(vars(getattr(self, table)))
+
     def check(self) -> None:
         """Refuse what cannot be, before anything is read.
 
@@ -245,7 +254,13 @@ class FinetuneSettings:
     def _wrong_combinations(self) -> list[str]:
         """Settings that exclude or need each other."""
         data, loop = self.data, self.loop
-        problems = []
+        problems = [
+            f"--{name.replace('_', '-')} is for --task {task}, not for --task {self.task}"
+            for task, table in TASK_TABLES.items()
+            if task != self.task
+            for name, value in vars(getattr(self, table)).items()
+            if value != getattr(type(getattr(self, table))(), name)
+        ]
         if data.dev is not None and data.dev_share is not None:
             problems.append("give --dev or --dev-share, not both")
         if data.dev_share is None and (data.stratify or data.group is not None):

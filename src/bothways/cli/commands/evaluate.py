@@ -52,6 +52,7 @@ def run(settings: Settings) -> Output:
             seed=common.seed,
             max_length=common.max_length,
             policy=common.policy,
+            overlap=common.overlap,
             batch_tokens=common.batch_tokens,
             on_batch=count,
         )

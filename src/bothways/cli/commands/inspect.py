@@ -94,7 +94,7 @@ def _told(facts: dict[str, Any]) -> str:
 def _text(model: Model, text: str, common: CommonSettings) -> tuple[dict[str, Any], str]:
     from bothways.inference.lookahead import lookahead
 
-    policy = model.policy(common.max_length, common.policy)
+    policy = model.policy(common.max_length, common.policy, common.overlap)
     encoding = model.tokenizer.encode(text, max_length=policy.max_length, policy=policy.keep)
     tokens = model.tokenizer.tokens(encoding.ids)
     pieces = [

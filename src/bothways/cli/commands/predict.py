@@ -85,7 +85,8 @@ def _stream(
     model = open_model(settings.model, settings.common)
     task = task_of(model, settings.columns)
     rows = file_options(settings.common, model).rows(settings.input)
-    policy = model.policy(settings.common.max_length, settings.common.policy)
+    common = settings.common
+    policy = model.policy(common.max_length, common.policy, common.overlap)
     for chunk in chunks(rows, CHUNK_TEXTS):
         examples = task.read(chunk, labelled=False)
         for part in model.predict_stream(

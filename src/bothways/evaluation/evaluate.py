@@ -15,14 +15,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from bothways.data.options import FileOptions
 from bothways.errors import DataError, TaskError
 from bothways.evaluation.findings import baseline_finding, truncation_finding
 from bothways.evaluation.intervals import RESAMPLES, Indices, Units, intervals, of_perfect_share
 from bothways.evaluation.parts import parts_of
-from bothways.evaluation.result import Figure, Metric, Report, Series
+from bothways.evaluation.result import Figure, Metric, Report, Series, Table
 from bothways.inference.results import Results
-from bothways.tasks.task import Task
+from bothways.tasks.task import Scorer, Task
 from bothways.tokenization.encoding import Policy
 
 VERSIONED = ("bothways", "torch", "tokenizers", "numpy", "scikit-learn", "scipy")
@@ -178,12 +180,26 @@ def judge(
         baselines=baselines,
         findings=tuple(findings),
         figures=figures,
-        tables=parts.tables,
+        tables=(*parts.tables, *_cut_tables(score, results)),
         ledger=results.ledger,
         versions=versions(),
         count=len(examples),
         seconds=time.perf_counter() - start,
     )
+
+
+def _cut_tables(score: Scorer, results: Results) -> tuple[Table, ...]:
+    """How texts that were cut fare beside those that were read whole; nothing where none was."""
+    cut = np.asarray(results.tokens_cut, dtype=np.int64) > 0
+    if not cut.any():
+        return ()
+    groups = {"read whole": np.flatnonzero(~cut), "cut": np.flatnonzero(cut)}
+    scores = {name: score(some) for name, some in groups.items() if len(some)}
+    names = tuple(scores["cut"])
+    rows: tuple[tuple[str | float | int | None, ...], ...] = tuple(
+        (name, len(groups[name]), *found.values()) for name, found in scores.items()
+    )
+    return (Table("cut", "Texts that were cut", ("texts", "count", *names), rows),)
 
 
 def summary(report: Report) -> dict[str, Any]:

@@ -126,7 +126,9 @@ class Model:
                 raise UsageError(f"an overlap of {overlap} needs windows; the policy is {keep!r}")
             return CutPolicy(length, keep)
         if overlap is None:
-            overlap = stored.get("overlap", length // 4)
+            # What is stored beside another policy is no overlap of windows.
+            made = stored if stored.get("policy") == "windows" else {}
+            overlap = made.get("overlap", length // 4)
         return CutPolicy(length, keep, overlap)
 
     def embed(
@@ -291,6 +293,7 @@ class Model:
         ):
             results.extend(part)
             results.ledger = results.ledger + part.ledger
+            results.tokens_cut += part.tokens_cut
         return results
 
     def predict_stream(
@@ -311,7 +314,8 @@ class Model:
             logits, batch = head_logits(
                 self.encoder, head, encodings, batch_tokens=batch_tokens, on_batch=on_batch
             )
-            yield Results(task.decode(logits, batch), ledger)
+            lost = [windows[0].tokens_cut for windows in encodings]
+            yield Results(task.decode(logits, batch), ledger, lost)
 
     def fill(
         self,

@@ -65,11 +65,18 @@ class Results(list[Result]):
 
     Attributes:
         ledger: what was cut.
+        tokens_cut: the same of each example; empty where nobody counted.
     """
 
-    def __init__(self, results: Iterable[Result] = (), ledger: Ledger | None = None) -> None:
+    def __init__(
+        self,
+        results: Iterable[Result] = (),
+        ledger: Ledger | None = None,
+        tokens_cut: Iterable[int] = (),
+    ) -> None:
         super().__init__(results)
         self.ledger = ledger or Ledger()
+        self.tokens_cut = list(tokens_cut)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from bothways.model.config import Activation
 from bothways.model.dropout import Dropout
 from bothways.model.encoder import EncoderOutput
 from bothways.model.layout import Batch
+from bothways.model.windows import WindowAttentionHead
 
 Pooling = Literal["pooler", "cls", "mean"]
 # What a row of a head's logits belongs to.
@@ -331,6 +332,7 @@ HEADS: dict[str, type[nn.Module]] = {
     "token": TokenHead,
     "replaced": ReplacedTokenHead,
     "summary": SummaryHead,
+    "window_attention": WindowAttentionHead,
     "masked_lm": MaskedLMHead,
 }
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from bothways.data.collate import Source
 from bothways.data.rows import Row
@@ -27,10 +27,12 @@ from bothways.model.config import EncoderConfig
 from bothways.model.heads import ClassificationHead, Pooling
 from bothways.model.init import initialise
 from bothways.model.layout import Batch
+from bothways.model.windows import WindowAttentionHead
 from bothways.tasks.columns import refuse
 from bothways.tasks.results import LabelResult, Result
 from bothways.tasks.task import Columns, Scorer
 from bothways.tasks.texts import are_pairs, encode_texts, read_cells, texts_of
+from bothways.tasks.windows import WindowPooling, first_windows, num_texts, pool_windows
 from bothways.tokenization.encoding import Encoding, Ledger
 from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import Tokenizer
@@ -71,6 +73,7 @@ class ClassifyTask:
         columns: where the fields stand in a file.
         pooling: what the head reads: the pooler's output, the first token, or the mean; auto is
             the pooler where the encoder has one, else the first token.
+        window_pooling: how the windows of a long text are put together.
 
     Example:
         >>> task = ClassifyTask().fit([ClassifyExample("good", label="yes"),
@@ -84,6 +87,7 @@ class ClassifyTask:
     pairs: bool | None = None
     columns: Columns = field(default_factory=Columns)
     pooling: PoolingChoice = "auto"
+    window_pooling: WindowPooling = "mean"
 
     name: ClassVar[str] = "classify"
     main_metric: ClassVar[str] = "accuracy"
@@ -186,7 +190,7 @@ class ClassifyTask:
         """
         return encode_texts(examples, tokenizer, policy, trained_on_pairs=self.pairs)
 
-    def head(self, config: EncoderConfig, labels: Sequence[str]) -> ClassificationHead:
+    def head(self, config: EncoderConfig, labels: Sequence[str]) -> nn.Module:
         """A new head with random weights.
 
         Raises:
@@ -197,7 +201,8 @@ class ClassifyTask:
             pooling = "pooler" if config.pooler else "cls"
         if pooling == "pooler" and not config.pooler:
             raise UsageError("this encoder has no pooler; use --pooling cls or --pooling mean")
-        head = ClassificationHead(
+        kind = WindowAttentionHead if self.window_pooling == "attention" else ClassificationHead
+        head = kind(
             config.hidden_size, len(labels), pooling=pooling, dropout=config.dropout.classifier
         )
         initialise(head, config.initializer_range)
@@ -213,24 +218,19 @@ class ClassifyTask:
         return {"label": torch.tensor([index[label] for label in _truth(truth)])}
 
     def count(self, batch: Batch) -> int:
-        """Sequences: the units of the loss."""
-        return batch.layout.num_sequences
+        """Texts: the units of the loss, however many windows they have."""
+        return num_texts(batch)
 
     def loss(self, logits: Tensor, batch: Batch) -> tuple[Tensor, int]:
-        """Sum of the cross-entropies, in float32, and the number of sequences."""
-        total = F.cross_entropy(logits.float(), batch.targets["label"], reduction="sum")
-        return total, self.count(batch)
+        """Sum of the cross-entropies of the texts, in float32, and the number of texts."""
+        scores = pool_windows(logits.float(), batch, self.window_pooling)
+        truth = batch.targets["label"][first_windows(batch)]
+        return F.nll_loss(scores, truth, reduction="sum"), self.count(batch)
 
     def decode(self, logits: Tensor, batch: Batch) -> list[Result]:
-        """The most probable label of each example; windows share their mean probability."""
-        probabilities = logits.detach().double().softmax(-1).cpu()
-        examples = [source.example for source in batch.sources] or range(len(probabilities))
-        order = {example: row for row, example in enumerate(dict.fromkeys(examples))}
-        rows = torch.tensor([order[example] for example in examples], dtype=torch.long)
-        means = probabilities.new_zeros(len(order), probabilities.shape[1])
-        means.index_add_(0, rows, probabilities)
-        means /= rows.bincount(minlength=len(order))[:, None]
-        return [label_result(self.labels, row) for row in means.numpy()]
+        """The most probable label of each example, its windows put together."""
+        scores = pool_windows(logits.detach().double(), batch, self.window_pooling)
+        return [label_result(self.labels, row) for row in scores.exp().cpu().numpy()]
 
     def metrics(
         self, results: Sequence[Result], examples: Sequence[ClassifyExample]
@@ -272,6 +272,7 @@ class ClassifyTask:
             "pairs": self.pairs,
             "columns": asdict(self.columns),
             "pooling": self.pooling,
+            "window_pooling": self.window_pooling,
         }
 
     @classmethod
@@ -293,6 +294,7 @@ class ClassifyTask:
             pairs=state.get("pairs"),
             columns=Columns(**state.get("columns", {})),
             pooling=state.get("pooling", "auto"),
+            window_pooling=state.get("window_pooling", "mean"),
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from bothways.config import CommonSettings, to_toml
 from bothways.errors import UsageError
+from bothways.training.task_tables import ClassifySettings
 
 # A run may be resumed with other values of these: they change no number of the training.
 MAY_DIFFER = frozenset(
@@ -33,7 +34,9 @@ DEFAULT_BATCH_SIZE = 32
 
 # Task -> the field of `FinetuneSettings` whose settings only that task has; they become fields of
 # the task by their names. Given with another task they are refused.
-TASK_TABLES: dict[str, str] = {}
+TASK_TABLES: dict[str, str] = {
+    "classify": "classify",
+}
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,7 @@ class FinetuneSettings:
         network: the encoder's dropout and frozen parts, and the head.
         optim: the optimizer.
         loop: how long, how much at once, what is kept.
+        classify: what only --task classify has.
         common: seed, device, lengths, file formats.
 
     Example:
@@ -171,6 +175,7 @@ class FinetuneSettings:
     network: NetworkSettings = field(default_factory=NetworkSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
+    classify: ClassifySettings = field(default_factory=ClassifySettings)
     common: CommonSettings = field(default_factory=CommonSettings)
 
     @property
@@ -267,6 +272,8 @@ class FinetuneSettings:
             problems.append("--stratify and --group say how --dev-share cuts; give it too")
         if self.common.batch_tokens is not None and loop.batch_size is not None:
             problems.append("give --batch-size (examples) or --batch-tokens, not both")
+        if self.classify.window_pooling != "mean" and self.common.policy != "windows":
+            problems.append("--window-pooling says how windows are read; give --policy windows too")
         if self.resume and self.overwrite:
             problems.append("give --resume or --overwrite, not both")
         if not self.has_dev:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from transformers import BertForSequenceClassification
 
 from bothways.checkpoints.load import load_parts
 from bothways.checkpoints.parts import Parts, adapt, needs_pooler, new_head, new_parts
@@ -41,6 +42,14 @@ def test_a_new_head_is_random_and_says_so(tmp_path: Path) -> None:
     assert adapted.trained().head_trained
     assert parts.head_trained
     assert parts.head is None
+
+
+def test_outputs_without_names_are_counted_in_the_configuration(tmp_path: Path) -> None:
+    parts = load(tmp_path / "old")
+    save_parts(adapt(parts, new_head(parts, "sequence", 3)), tmp_path / "new")
+    again = BertForSequenceClassification.from_pretrained(tmp_path / "new")
+    assert again.config.num_labels == 3
+    assert load_parts(tmp_path / "new").labels == ("LABEL_0", "LABEL_1", "LABEL_2")
 
 
 def test_new_weights_have_the_deviation_of_the_configuration(tmp_path: Path) -> None:

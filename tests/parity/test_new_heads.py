@@ -14,7 +14,14 @@ import torch
 import transformers
 
 from bothways.checkpoints.load import load_parts
-from bothways.checkpoints.parts import Parts, adapt, family_form, new_head, new_parts
+from bothways.checkpoints.parts import (
+    Parts,
+    adapt,
+    family_form,
+    new_head,
+    new_parts,
+    published_form,
+)
 from bothways.checkpoints.save import save_parts
 from bothways.families.registry import FAMILIES
 from bothways.families.spec import HeadKind
@@ -92,12 +99,44 @@ def test_a_classifier_of_open_form_takes_that_of_its_family(model_type: str) -> 
     assert adapted.report.untrained == ("head",)
 
 
-def test_a_form_that_reads_an_absent_pooler_is_not_taken() -> None:
-    parts = made_here(ROWS[0])
-    config = dataclasses.replace(parts.config, pooler=False)
-    without = dataclasses.replace(parts, encoder=Encoder(config))
-    plain = ClassificationHead(config.hidden_size, 3, pooling="cls")
-    assert family_form(without, plain) is plain
+@pytest.mark.parametrize("model_type", ["bert", "albert"])
+def test_an_absent_pooler_is_learned_in_the_head_and_saved_in_its_place(
+    model_type: str, tmp_path: Path
+) -> None:
+    """A frozen encoder then holds nothing random, and transformers finds all that it wants."""
+    made = made_here(next(row for row in ROWS if row.model_type == model_type))
+    config = dataclasses.replace(made.config, pooler=False)
+    without = dataclasses.replace(made, encoder=Encoder(config).eval())
+    plain = ClassificationHead(config.hidden_size, NUM_LABELS, pooling="cls")
+    parts = adapt(without, family_form(without, plain))
+    assert parts.report.untrained == ("head",)
+    assert parts.encoder is without.encoder
+    name = made.family.head_of_kind("sequence")
+    assert parts.in_transformers() == f"in transformers: {name}, same numbers"
+    save_parts(parts.trained(), tmp_path)
+    again = load_parts(tmp_path)
+    assert (again.architecture, again.head_trained) == (name, True)
+    theirs, info = getattr(transformers, str(name)).from_pretrained(
+        tmp_path, output_loading_info=True
+    )
+    assert not any(info.values()), info
+    with torch.no_grad():
+        for read in (parts, again):
+            both = run(Pair(theirs.eval(), read, "sequence"), weights=False)
+            for reference, mine in both.logits:
+                close(mine, reference)
+
+
+def test_a_layer_that_is_no_pooler_stays_in_the_head(tmp_path: Path) -> None:
+    made = made_here(ROWS[0])
+    without = dataclasses.replace(
+        made, encoder=Encoder(dataclasses.replace(made.config, pooler=False))
+    )
+    head = ClassificationHead(made.config.hidden_size, 3, pooling="mean", dense="tanh")
+    parts = adapt(without, head)
+    assert published_form(parts) is parts
+    save_parts(parts, tmp_path)
+    assert load_parts(tmp_path).encoder.pooler is None
 
 
 def test_other_heads_keep_their_form() -> None:

@@ -22,7 +22,7 @@ from bothways.families.registry import family_of
 from bothways.families.spec import FamilySpec, HeadKind
 from bothways.model.config import EncoderConfig
 from bothways.model.encoder import Encoder, Pooler
-from bothways.model.heads import ClassificationHead, MaskedLMHead, describe_head
+from bothways.model.heads import ClassificationHead, MaskedLMHead, build_head, describe_head
 from bothways.model.init import initialise
 from bothways.model.sentence import SentenceVector
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Where a head's output layer is the token table: our names in the head and in the encoder.
 TIES = {"output.weight": "embeddings.words.weight"}
+# A classifier that computes with a layer of its own what the pooler computes.
+_POOLER_INSIDE: dict[str, Any] = {"pooling": "cls", "dense": "tanh", "dense_dropout": 0.0}
 
 
 @dataclass(frozen=True)
@@ -104,10 +106,11 @@ class Parts:
 
     def published_head(self) -> str | None:
         """The class of transformers that computes what the head does; None where none does."""
-        if self.head is None:
+        parts = published_form(self)
+        if parts.head is None:
             return None
         return head_class(
-            self.family, self.head, self.config, self.raw, preferred=self.architecture
+            parts.family, parts.head, parts.config, parts.raw, preferred=parts.architecture
         )
 
 
@@ -169,13 +172,44 @@ def family_form(parts: Parts, head: nn.Module) -> nn.Module:
 
     Args:
         parts: an encoder.
-        head: any; one that does not classify texts, and one of a family whose own form reads a
-            pooler that the encoder lacks, is returned as it is.
+        head: any; one that does not classify texts is returned as it is. Where the family's form
+            reads a pooler that the encoder lacks, the head gets the pooler's layer, so that a
+            frozen encoder holds nothing random; `published_form` moves it.
     """
     if not isinstance(head, ClassificationHead) or parts.family.head_of_kind("sequence") is None:
         return head
     published = new_head(parts, "sequence", head.output.out_features)
-    return head if needs_pooler(published) and parts.encoder.pooler is None else published
+    if needs_pooler(published) and parts.encoder.pooler is None:
+        rate = describe_head(published)["dropout"]
+        size, width = parts.config.hidden_size, head.output.out_features
+        return ClassificationHead(size, width, dropout=rate, **_POOLER_INSIDE)
+    return published
+
+
+def published_form(parts: Parts) -> Parts:
+    """The same numbers, with a head's own layer as the pooler where the family has it there.
+
+    Args:
+        parts: returned as they are where there is nothing to move.
+    """
+    head, encoder = parts.head, parts.encoder
+    if type(head) is not ClassificationHead or head.dense is None or encoder.pooler is not None:
+        return parts
+    description = describe_head(head)
+    moved = {**description, "pooling": "pooler", "dense": None, "dense_dropout": None}
+    if {**description, **_POOLER_INSIDE} != description or head.norm is not None:
+        return parts
+    made = build_head(moved)
+    assert isinstance(made, ClassificationHead)
+    made.output = head.output
+    pooler = Pooler(parts.config.hidden_size)
+    pooler.dense = head.dense
+    encoder = with_pooler(encoder, pooler)
+    name = head_class(parts.family, made, encoder.config, parts.raw, kind="sequence")
+    if name is None:
+        return parts
+    made.train(head.training)
+    return dataclasses.replace(parts, encoder=encoder, head=made, architecture=name)
 
 
 def adapt(
@@ -238,12 +272,13 @@ def needs_pooler(head: nn.Module) -> bool:
     return any(getattr(part, "pooling", None) == "pooler" for part in parts)
 
 
-def with_pooler(encoder: Encoder) -> Encoder:
-    """The same encoder over the same parameters, with a new random pooler."""
+def with_pooler(encoder: Encoder, pooler: Pooler | None = None) -> Encoder:
+    """The same encoder over the same parameters, with a pooler; None for a new random one."""
     config = dataclasses.replace(encoder.config, pooler=True)
-    reference = encoder.embeddings.words.weight
-    pooler = Pooler(config.hidden_size).to(device=reference.device, dtype=reference.dtype)
-    initialise(pooler, config.initializer_range)
+    if pooler is None:
+        reference = encoder.embeddings.words.weight
+        pooler = Pooler(config.hidden_size).to(device=reference.device, dtype=reference.dtype)
+        initialise(pooler, config.initializer_range)
     with without_memory():
         made = Encoder(config)
     state = encoder.state_dict(keep_vars=True)

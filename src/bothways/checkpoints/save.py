@@ -25,8 +25,8 @@ from bothways.checkpoints.files import (
     stage_weights,
     write_tensors,
 )
-from bothways.checkpoints.labels import write_labels
-from bothways.checkpoints.parts import TIES, Parts
+from bothways.checkpoints.labels import default_labels, write_labels
+from bothways.checkpoints.parts import TIES, Parts, published_form
 from bothways.checkpoints.sentence import write_sentence
 from bothways.checkpoints.settings import SETTINGS_NAME, settings_content
 from bothways.checkpoints.vectors import make_vectors
@@ -72,6 +72,7 @@ def save_parts(
             f"{folder} holds a model already ({', '.join(taken)}); choose another folder, or allow "
             "it to be overwritten"
         )
+    parts = published_form(parts)
     name = parts.published_head()
     spec = None if name is None else parts.family.head(name, parts.raw)
     settings = dict(parts.settings)
@@ -118,8 +119,11 @@ def _config(parts: Parts, name: str, spec: HeadSpec | None) -> dict[str, Any]:
         description = describe_head(parts.head)
         if _made_again(spec, config, keys, description) != description:
             keys |= spec.keys(parts.head)
-    if parts.labels:
-        keys = write_labels(keys, parts.labels, parts.problem_type)
+    labels = parts.labels
+    if not labels and parts.head is not None and spec is not None and spec.num_outputs is None:
+        labels = default_labels(describe_head(parts.head)["num_labels"])
+    if labels:
+        keys = write_labels(keys, labels, parts.problem_type)
     for dtype_key in ("dtype", "torch_dtype"):
         if dtype_key in keys:
             dtype = parts.encoder.embeddings.words.weight.dtype

@@ -73,8 +73,8 @@ def read_qrels(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Row]:
     """Relevance judgements: cells query, document and grade.
 
     Reads three columns (query document grade, as Cranfield and BEIR have them) and TREC's four
-    (query iteration document grade), between spaces or tabs; a first line without a number is a
-    header.
+    (query iteration document grade), between spaces or tabs, or between commas where a line has
+    neither; a first line without a number is a header.
 
     Raises:
         DataError: for lines of another width or without a number as grade, all of them named, and
@@ -89,6 +89,7 @@ def read_qrels(path: str | Path, *, encoding: str = "utf-8") -> Iterator[Row]:
     count = 0
     for number, line in enumerate(read_lines(file, encoding=encoding), 1):
         columns = line.split()
+        columns = columns if len(columns) != 1 else [cell.strip() for cell in line.split(",")]
         if not columns or (number == 1 and not any(map(_GRADE.fullmatch, columns))):
             continue
         count += 1

@@ -23,6 +23,7 @@ LEDGER_KEYS = {
     "windows",
     "special_in_text",
     "dropped_characters",
+    "targets_cut",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,11 +23,13 @@ class Source:
         example: index of the example in the caller's list.
         window: index of the window in that example, from 0.
         encoding: the pieces.
+        given: the example itself, for tasks whose results quote it; None where nobody said.
     """
 
     example: int
     window: int
     encoding: Encoding
+    given: Any = None
 
 
 def collate(sources: Sequence[Source], targets: dict[str, Tensor] | None = None) -> Batch:

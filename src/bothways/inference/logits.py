@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ def head_logits(
     head: nn.Module,
     encodings: Sequence[Sequence[Encoding]],
     *,
+    examples: Sequence[Any] | None = None,
     batch_tokens: int | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> tuple[Tensor, Batch]:
@@ -28,11 +30,12 @@ def head_logits(
         encoder: that the head reads.
         head: called as head(output, batch).
         encodings: of each example; several are windows.
+        examples: what was encoded, for tasks whose results quote it.
         batch_tokens: budget of a batch; None for the device's default.
         on_batch: called with the number of encodings done.
     """
     sources = [
-        Source(example, window, encoding)
+        Source(example, window, encoding, None if examples is None else examples[example])
         for example, windows in enumerate(encodings)
         for window, encoding in enumerate(windows)
     ]

@@ -312,7 +312,12 @@ class Model:
             given = task.examples(chunk)
             encodings, ledger = task.encode_all(given, self.tokenizer, policy or self.policy())
             logits, batch = head_logits(
-                self.encoder, head, encodings, batch_tokens=batch_tokens, on_batch=on_batch
+                self.encoder,
+                head,
+                encodings,
+                examples=given,
+                batch_tokens=batch_tokens,
+                on_batch=on_batch,
             )
             lost = [windows[0].tokens_cut for windows in encodings]
             yield Results(task.decode(logits, batch), ledger, lost)

@@ -19,6 +19,7 @@ LEDGER_WORDS = {
     "windows": "windows made of long texts",
     "special_in_text": "special tokens typed in texts",
     "dropped_characters": "characters that became nothing",
+    "targets_cut": "what was to be found, in no window whole",
 }
 
 

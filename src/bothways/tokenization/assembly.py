@@ -102,6 +102,7 @@ class Assembler:
                     tokens_cut=plan.tokens_cut,
                     tokens=plan.tokens,
                     end=end,
+                    second=template.second(lengths),
                 )
             )
         return result
@@ -125,7 +126,13 @@ class Assembler:
         if self._policy is None or self._room is None:
             plan = cut(lengths, sum(lengths), "head")
         else:
-            plan = cut(lengths, self._room, self._policy.keep, self._policy.overlap)
+            plan = cut(
+                lengths,
+                self._room,
+                self._policy.keep,
+                self._policy.overlap,
+                whole_first=self._policy.whole_first,
+            )
         self._texts += 1
         self._tokens += plan.tokens
         self._tokens_cut += plan.tokens_cut

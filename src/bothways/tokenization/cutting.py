@@ -84,7 +84,14 @@ def slide(length: int, room: int, overlap: int) -> tuple[Span, ...]:
     return tuple((start, min(start + room, length)) for start in range(0, count * step, step))
 
 
-def cut(lengths: tuple[int, ...], room: int, policy: Policy, overlap: int = 0) -> Cut:
+def cut(
+    lengths: tuple[int, ...],
+    room: int,
+    policy: Policy,
+    overlap: int = 0,
+    *,
+    whole_first: bool = False,
+) -> Cut:
     """What is kept of a text (one length) or a pair (two).
 
     A pair in windows: the second member slides beside the whole first one. Where only the first
@@ -95,10 +102,17 @@ def cut(lengths: tuple[int, ...], room: int, policy: Policy, overlap: int = 0) -
         room: pieces of one window, special ones not counted.
         policy: what is kept.
         overlap: pieces that neighbouring windows share.
+        whole_first: only the second member of a pair is cut or slides.
+
+    Raises:
+        UsageError: when the first member must stay whole and leaves no room for the second, or
+            windows would not move forward.
     """
     total = sum(lengths)
     if total <= room:
         return Cut((tuple(((0, length),) for length in lengths),), total, 0)
+    if whole_first and len(lengths) == 2:
+        return _beside_whole_first(lengths[0], lengths[1], room, policy, overlap)
     if policy == "windows":
         return _windows(lengths, room, overlap)
     rooms = (room,) if len(lengths) == 1 else share_room(lengths[0], lengths[1], room)
@@ -118,3 +132,17 @@ def _windows(lengths: tuple[int, ...], room: int, overlap: int) -> Cut:
     kept = min(first, half)
     moving = slide(second, room - kept, overlap)
     return Cut(tuple((((0, kept),), (span,)) for span in moving), total, first - kept)
+
+
+def _beside_whole_first(first: int, second: int, room: int, policy: Policy, overlap: int) -> Cut:
+    if first >= room:
+        raise UsageError(
+            f"the first text has {first} tokens and must stay whole, but a window has room for "
+            f"{room}; expected at most {room - 1}"
+        )
+    whole = ((0, first),)
+    if policy == "windows":
+        moving = slide(second, room - first, overlap)
+        return Cut(tuple((whole, (span,)) for span in moving), first + second, 0)
+    kept = keep(second, room - first, policy)
+    return Cut(((whole, kept),), first + second, first + second - room)

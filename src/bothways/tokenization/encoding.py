@@ -28,6 +28,7 @@ class Ledger:
         windows: windows made of texts that did not fit in one.
         special_in_text: special tokens that stood in the texts as plain characters.
         dropped_characters: characters that became no piece (NUL and others), spaces excluded.
+        targets_cut: what was to be learned or found, such as an answer, and lies in no window whole.
     """
 
     texts: int = 0
@@ -38,6 +39,7 @@ class Ledger:
     windows: int = 0
     special_in_text: int = 0
     dropped_characters: int = 0
+    targets_cut: int = 0
 
     def __add__(self, other: Ledger) -> Ledger:
         """The account of both calls together."""
@@ -83,6 +85,8 @@ class Ledger:
             told += f"; {self.special_in_text} special tokens in texts were read as plain text"
         if self.dropped_characters:
             told += f"; {self.dropped_characters} characters became no token"
+        if self.targets_cut:
+            told += f"; {self.targets_cut} of what was to be found lies in no window whole"
         return told
 
     def as_dict(self) -> dict[str, int | str]:
@@ -104,6 +108,7 @@ class Encoding:
         tokens_cut: tokens of this text that are in no encoding.
         tokens: tokens before cutting, special pieces excluded.
         end: which end was cut.
+        second: where the pieces of the second text of a pair begin, or would; None for one text.
     """
 
     ids: list[int]
@@ -114,6 +119,7 @@ class Encoding:
     tokens_cut: int = 0
     tokens: int = 0
     end: End = "none"
+    second: int | None = None
 
     def __len__(self) -> int:
         """Pieces, special ones included."""

@@ -16,11 +16,13 @@ class CutPolicy:
         max_length: pieces of one encoding, special ones included.
         keep: what is kept: head, tail, head+tail, or everything in windows.
         overlap: tokens that neighbouring windows share.
+        whole_first: never cut the first text of a pair, such as a question; only the second is.
     """
 
     max_length: int
     keep: Policy = "head"
     overlap: int = 0
+    whole_first: bool = False
 
     def __post_init__(self) -> None:
         if self.max_length < 1:

@@ -75,6 +75,12 @@ class Template:
         """True for the special pieces of a wrapped text whose members have these lengths."""
         return self.surround([[False] * length for length in lengths], True)
 
+    def second(self, lengths: Sequence[int]) -> int | None:
+        """Where the second member begins, the first having this length; None where there is one."""
+        if len(lengths) == 1:
+            return None
+        return len(self.specials[0]) + lengths[0] + len(self.specials[1])
+
 
 def read_templates(engine: tokenizers.Tokenizer) -> tuple[Template, Template]:
     """The templates of single texts and of pairs.

@@ -174,7 +174,10 @@ class EncodedExamples:
         self.encodings, self.ledger = task.encode_all(examples, tokenizer, policy)
         self.lengths = [sum(map(len, windows)) for windows in self.encodings]
         self._sources = [
-            [Source(index, window, encoding) for window, encoding in enumerate(windows)]
+            [
+                Source(index, window, encoding, examples[index])
+                for window, encoding in enumerate(windows)
+            ]
             for index, windows in enumerate(self.encodings)
         ]
         self._states: KeptStates | None = None

@@ -53,3 +53,31 @@ def test_all_wrong_numbers_are_one_error() -> None:
 def test_a_step_has_32_examples_unless_something_else_is_said() -> None:
     assert settings().batch_size == 32
     assert settings(loop=LoopSettings(batch_size=7)).batch_size == 7
+
+
+SET = {"corpus": Path("c"), "queries": Path("q"), "qrels": Path("r")}
+
+
+@pytest.mark.parametrize(
+    ("task", "data", "message"),
+    [
+        ("classify", {}, "give --train, a labelled file"),
+        ("rerank", {"corpus": Path("c")}, "a retrieval set needs --queries, --qrels too"),
+        ("rerank", {**SET, "train": Path("t")}, r"--train or a retrieval set \(--corpus\), not"),
+        ("classify", SET, "for the tasks embed, rerank, not for --task classify"),
+        ("rerank", {**SET, "text": "a", "label": "b"}, "--text names .*; --label names a column"),
+        ("regress", {"train": Path("t"), "judgements": "plain"}, "--judgements is for --qrels"),
+    ],
+)
+def test_where_examples_come_from_is_said_once(
+    task: str, data: dict[str, Any], message: str
+) -> None:
+    wrong = FinetuneSettings("model", Path("out"), DataSettings(**data), task=task)
+    with pytest.raises(UsageError, match=message):
+        wrong.check()
+
+
+def test_a_retrieval_set_is_learned_from_its_judgements() -> None:
+    given = FinetuneSettings("model", Path("out"), DataSettings(**SET), task="rerank")
+    given.check()
+    assert given.data.learned == Path("r")

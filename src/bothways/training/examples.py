@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from bothways.tokenization.encoding import Ledger
 from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import Tokenizer
 from bothways.training.freezing import KeptStates
+from bothways.training.retrieval import RetrievalFiles, read_retrieval
 from bothways.training.settings import FinetuneSettings
 
 logger = logging.getLogger(__name__)
@@ -71,8 +73,8 @@ def read_splits(settings: FinetuneSettings, task: Task[Any]) -> Splits:
     Raises:
         DataError: for whatever is wrong with the files, among it labels that only dev has.
     """
-    data, options = settings.data, file_options(settings)
-    train = task.read(options.rows(data.train))
+    data = settings.data
+    train = _read(settings, task, data.learned)
     dev = None
     if data.dev_share is not None:
         train, dev = split(
@@ -80,16 +82,16 @@ def read_splits(settings: FinetuneSettings, task: Task[Any]) -> Splits:
             dev_share=data.dev_share,
             seed=settings.common.seed,
             stratify=_labels(train, task) if data.stratify else None,
-            group=_groups(train) if data.group is not None else None,
+            group=_groups(train),
             texts=_texts(train),
         )
     fitted = task.fit(train) if dev is None else _fit_what_is_left(task, train, dev, settings)
     if data.dev is not None:
-        dev = _read_held_out(fitted, list(options.rows(data.dev)))
+        dev = _read(settings, fitted, data.dev, held_out=True)
         _warn_of_duplicates(train, dev, str(data.dev))
     test = None
     if data.test is not None:
-        test = _read_held_out(fitted, list(options.rows(data.test)))
+        test = _read(settings, fitted, data.test, held_out=True)
         _warn_of_duplicates(train, test, str(data.test))
     return Splits(fitted, train, dev, test)
 
@@ -111,6 +113,22 @@ def _fit_what_is_left(
     return fitted
 
 
+def _read(
+    settings: FinetuneSettings, task: Task[Any], path: Path, *, held_out: bool = False
+) -> list[Any]:
+    """Examples of a file of rows, or of a file of judgements where there is a corpus."""
+    data, options = settings.data, file_options(settings)
+    if data.corpus is None or data.queries is None:
+        rows = options.rows(path)
+        return _read_held_out(task, list(rows)) if held_out else task.read(rows)
+    return read_retrieval(
+        task,
+        RetrievalFiles(data.corpus, data.queries, path, data.judgements),
+        files=options,
+        encoder=settings.model,
+    )
+
+
 def _read_held_out(task: Any, rows: list[Row]) -> list[Any]:
     """Examples of a dev or test file, which may lack the column that groups training rows."""
     columns: Columns = task.columns
@@ -129,8 +147,14 @@ def _labels(examples: Sequence[Any], task: Task[Any]) -> list[str]:
     return [str(label) for label in found]
 
 
-def _groups(examples: Sequence[Any]) -> list[str]:
-    return [str(example.group) for example in examples]
+def _groups(examples: Sequence[Any]) -> list[Hashable] | None:
+    """What examples belong to; one that belongs to nothing stands alone."""
+    if all(example.group is None for example in examples):
+        return None
+    return [
+        number if example.group is None else str(example.group)
+        for number, example in enumerate(examples)
+    ]
 
 
 def _texts(examples: Sequence[Any]) -> list[str]:

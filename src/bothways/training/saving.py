@@ -39,13 +39,13 @@ def judge_result(settings: FinetuneSettings, data: TrainingData, parts: Parts) -
         return Report(
             task=splits.task.name,
             model=str(settings.output),
-            data=str(files.train),
+            data=str(files.learned),
             metrics={},
             findings=(truncation_finding(data.ledger), nothing),
             ledger=data.ledger,
             versions=versions(),
         )
-    name = files.test or files.dev or f"{files.dev_share:g} of {files.train}"
+    name = files.test or files.dev or f"{files.dev_share:g} of {files.learned}"
     return evaluate(
         model,
         examples,
@@ -112,7 +112,7 @@ def save_result(
             settings=stored,
             # What is judged is what will be used: the same lengths, and no vectors of old.
             tokenizer=parts.tokenizer and parts.tokenizer.with_max_length(data.policy.max_length),
-            sentence=None,
+            sentence=parts.sentence if parts.head is None else None,
         ),
         folder,
         overwrite=True,
@@ -153,7 +153,7 @@ def card(
 ) -> CardFacts:
     """The facts of the model card."""
     files, splits = settings.data, data.splits
-    lines = [f"Trained on {len(splits.train):,} examples of `{files.train.name}`."]
+    lines = [f"Trained on {len(splits.train):,} examples of `{files.learned.name}`."]
     if splits.dev is not None:
         place = f"`{files.dev.name}`" if files.dev else f"{files.dev_share:g} of the training file"
         lines.append(f"Weights chosen on {len(splits.dev):,} examples ({place}).")

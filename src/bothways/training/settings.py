@@ -15,7 +15,13 @@ from typing import Any, Literal
 
 from bothways.config import CommonSettings, to_toml
 from bothways.errors import UsageError
-from bothways.training.task_tables import ClassifySettings
+from bothways.training.task_tables import (
+    ClassifySettings,
+    EmbedSettings,
+    RegressSettings,
+    RelateSettings,
+    RerankSettings,
+)
 
 # A run may be resumed with other values of these: they change no number of the training.
 MAY_DIFFER = frozenset(
@@ -36,7 +42,13 @@ DEFAULT_BATCH_SIZE = 32
 # the task by their names. Given with another task they are refused.
 TASK_TABLES: dict[str, str] = {
     "classify": "classify",
+    "embed": "embed",
+    "regress": "regress",
+    "rerank": "rerank",
+    "relate": "relate",
 }
+# Tasks that learn from documents, queries and judgements too.
+RETRIEVAL_TASKS = ("embed", "rerank")
 
 
 @dataclass(frozen=True)
@@ -45,8 +57,13 @@ class DataSettings:
 
     Attributes:
         train: labelled file to learn from.
+        corpus: documents of a retrieval set to learn from instead: SMART, jsonl, csv or tsv.
+        queries: its queries.
+        qrels: its judgements; --dev and --test are then judgements too, of other queries.
+        judgements: how queries are named and grades meant: plain (by id, a grade is a gain), or
+            cranfield (by position, 1 is the best grade); auto: what the files look like.
         dev: labelled file that chooses the best weights.
-        dev_share: share of the training file to hold out instead, such as 0.1.
+        dev_share: share of the training data to hold out instead, such as 0.1.
         test: labelled file that is judged once, at the end.
         text: column of the text; a name, or a number from 1 where there is no header.
         text_pair: column of the second text of a pair.
@@ -55,7 +72,11 @@ class DataSettings:
         stratify: give every label the same share on both sides of --dev-share.
     """
 
-    train: Path
+    train: Path | None = None
+    corpus: Path | None = None
+    queries: Path | None = None
+    qrels: Path | None = None
+    judgements: Literal["auto", "plain", "cranfield"] = "auto"
     dev: Path | None = None
     dev_share: float | None = None
     test: Path | None = None
@@ -64,6 +85,34 @@ class DataSettings:
     label: str | None = None
     group: str | None = None
     stratify: bool = False
+
+    @property
+    def learned(self) -> Path:
+        """The file that labels are learned from: rows, or judgements."""
+        found = self.train or self.qrels
+        assert found is not None, "`FinetuneSettings.check` refuses settings without either"
+        return found
+
+    def problems(self, task: str) -> list[str]:
+        """What does not go together, in words."""
+        parts = {"--corpus": self.corpus, "--queries": self.queries, "--qrels": self.qrels}
+        missing = [flag for flag, value in parts.items() if value is None]
+        if len(missing) == len(parts):
+            problems = [] if self.judgements == "auto" else ["--judgements is for --qrels"]
+            return problems if self.train else [*problems, "give --train, a labelled file"]
+        problems = [f"a retrieval set needs {', '.join(missing)} too"] if missing else []
+        if self.train is not None:
+            problems.append("give --train or a retrieval set (--corpus), not both")
+        if task not in RETRIEVAL_TASKS:
+            listed = ", ".join(RETRIEVAL_TASKS)
+            problems.append(f"--corpus is for the tasks {listed}, not for --task {task}")
+        named = {"text": self.text, "text-pair": self.text_pair, "label": self.label}
+        problems += [
+            f"--{flag} names a column of --train, and a retrieval set has none"
+            for flag, value in (named | {"group": self.group}).items()
+            if value is not None
+        ]
+        return problems
 
 
 @dataclass(frozen=True)
@@ -157,6 +206,10 @@ class FinetuneSettings:
         optim: the optimizer.
         loop: how long, how much at once, what is kept.
         classify: what only --task classify has.
+        embed: what only --task embed has.
+        regress: what only --task regress has.
+        rerank: what only --task rerank has.
+        relate: what only --task relate has.
         common: seed, device, lengths, file formats.
 
     Example:
@@ -176,6 +229,10 @@ class FinetuneSettings:
     optim: OptimSettings = field(default_factory=OptimSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
     classify: ClassifySettings = field(default_factory=ClassifySettings)
+    embed: EmbedSettings = field(default_factory=EmbedSettings)
+    regress: RegressSettings = field(default_factory=RegressSettings)
+    rerank: RerankSettings = field(default_factory=RerankSettings)
+    relate: RelateSettings = field(default_factory=RelateSettings)
     common: CommonSettings = field(default_factory=CommonSettings)
 
     @property
@@ -266,6 +323,7 @@ class FinetuneSettings:
             for name, value in vars(getattr(self, table)).items()
             if value != getattr(type(getattr(self, table))(), name)
         ]
+        problems += data.problems(self.task)
         if data.dev is not None and data.dev_share is not None:
             problems.append("give --dev or --dev-share, not both")
         if data.dev_share is None and (data.stratify or data.group is not None):

@@ -21,3 +21,66 @@ class ClassifySettings:
     """
 
     window_pooling: Literal["mean", "max", "attention"] = "mean"
+
+
+@dataclass(frozen=True)
+class EmbedSettings:
+    """What only embedding has.
+
+    Attributes:
+        negative: columns of hard negatives; unset: columns named negative, negative_1 and so on.
+        loss_function: negatives (tell the positive from all other texts of the batch), triplet,
+            cosent (order of scored pairs) or cosine (their scores); auto: cosent where --label
+            names scores, else negatives.
+        scale: of the cosines in negatives and cosent; the inverse of a temperature.
+        margin: by how much a positive shall be nearer than a negative, in triplet.
+        dimensions: first numbers of a vector that shall do alone, as in 384,192,96 (Matryoshka).
+        piece_tokens: most tokens whose activations are in memory at once; a larger batch is
+            computed piece by piece with the same result. Unset: 16384.
+    """
+
+    negative: tuple[str, ...] = ()
+    loss_function: Literal["auto", "negatives", "triplet", "cosent", "cosine"] = "auto"
+    scale: float = 20.0
+    margin: float = 0.3
+    dimensions: tuple[int, ...] = ()
+    piece_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class RegressSettings:
+    """What only regression has.
+
+    Attributes:
+        rating_scale: least and greatest number that a label may be, as in 0,5; unset: any number.
+    """
+
+    rating_scale: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class RerankSettings:
+    """What only reranking has.
+
+    Attributes:
+        ranking_loss: pointwise: is this passage relevant; listwise: which of a query's passages
+            is, all of them read in one step.
+        candidates: with --corpus, how many passages a query has besides the judged ones: the
+            first that an embedder finds.
+        candidates_from: that embedder; unset: --model, where it is one.
+    """
+
+    ranking_loss: Literal["pointwise", "listwise"] = "pointwise"
+    candidates: int = 20
+    candidates_from: str | None = None
+
+
+@dataclass(frozen=True)
+class RelateSettings:
+    """What only relations between two marked entities have.
+
+    Attributes:
+        relation_state: what the head reads: where both entities begin, or the first token.
+    """
+
+    relation_state: Literal["entities", "cls"] = "entities"

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy.stats import pearsonr, spearmanr
 
-from bothways.metrics.similarity import cosine, pearson, spearman
+from bothways.metrics.similarity import Correlations, cosine, pearson, spearman
 
 
 def test_correlations_by_hand() -> None:
@@ -16,6 +17,27 @@ def test_correlations_by_hand() -> None:
     assert spearman([1, 2, 3, 4], [10, 30, 20, 1000]) == pytest.approx(0.8)
     assert pearson([0, 1, 2], [5, 7, 9]) == pytest.approx(1.0)
     assert pearson([0, 1, 2], [2, 1, 0]) == pytest.approx(-1.0)
+
+
+def test_correlations_are_those_of_scipy() -> None:
+    generator = np.random.default_rng(0)
+    truth = generator.integers(0, 11, 200) / 2
+    predicted = truth + generator.normal(size=200).round(1)
+    assert pearson(truth, predicted) == pytest.approx(pearsonr(truth, predicted)[0], abs=1e-12)
+    assert spearman(truth, predicted) == pytest.approx(spearmanr(truth, predicted)[0], abs=1e-12)
+
+
+def test_correlations_of_resampled_values() -> None:
+    generator = np.random.default_rng(1)
+    truth = generator.integers(0, 6, 50) / 2
+    predicted = (truth + generator.normal(size=50)).round(1)
+    found = Correlations(truth, predicted)
+    for some in (np.arange(50), generator.integers(0, 50, 50), np.array([3, 3, 7])):
+        scores = found.scores(some)
+        assert scores["spearman"] == pytest.approx(
+            spearmanr(truth[some], predicted[some])[0], abs=1e-12
+        )
+        assert scores["pearson"] == pearson(truth[some], predicted[some])
 
 
 def test_tied_values_share_their_mean_rank() -> None:

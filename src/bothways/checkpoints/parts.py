@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,13 @@ from bothways.families.registry import family_of
 from bothways.families.spec import FamilySpec, HeadKind
 from bothways.model.config import EncoderConfig
 from bothways.model.encoder import Encoder, Pooler
-from bothways.model.heads import ClassificationHead, MaskedLMHead, build_head, describe_head
+from bothways.model.heads import (
+    ClassificationHead,
+    MaskedLMHead,
+    TokenHead,
+    build_head,
+    describe_head,
+)
 from bothways.model.init import initialise
 from bothways.model.sentence import SentenceVector
 
@@ -72,6 +79,11 @@ class Parts:
     def config(self) -> EncoderConfig:
         """The encoder's shape and equations."""
         return self.encoder.config
+
+    @property
+    def reader(self) -> nn.Module | None:
+        """What reads the encoder's states for a task: the head, else the sentence's steps."""
+        return self.sentence if self.head is None else self.head
 
     @property
     def head_trained(self) -> bool:
@@ -167,15 +179,21 @@ def new_head(
     return head
 
 
-def family_form(parts: Parts, head: nn.Module) -> nn.Module:
-    """The form in which the family publishes a classifier of texts, for one whose form is open.
+def family_form(parts: Parts, head: nn.Module, kind: HeadKind | None = None) -> nn.Module:
+    """The form in which the family publishes a head, for one whose form is open.
 
     Args:
         parts: an encoder.
         head: any; one that does not classify texts is returned as it is. Where the family's form
             reads a pooler that the encoder lacks, the head gets the pooler's layer, so that a
-            frozen encoder holds nothing random; `published_form` moves it.
+            frozen encoder holds nothing random; `published_form` moves it. In place of the steps
+            of a sentence vector come those of the folder.
+        kind: what its logits mean, where it does not classify texts.
     """
+    if isinstance(head, TokenHead) and kind and parts.family.head_of_kind(kind):
+        return new_head(parts, kind, head.output.out_features)
+    if isinstance(head, SentenceVector):
+        return parts.sentence or head
     if not isinstance(head, ClassificationHead) or parts.family.head_of_kind("sequence") is None:
         return head
     published = new_head(parts, "sequence", head.output.out_features)
@@ -229,13 +247,16 @@ def adapt(
     Args:
         parts: an encoder; its old head is left out.
         head: a new one, with random weights unless `trained`; it is tied to the encoder where its
-            kind is.
+            kind is. Steps of a sentence vector are no head: they take the place of the folder's,
+            and keep their weights.
         labels: names of its outputs.
         problem_type: for config.json, one of `labels.PROBLEM_TYPES`.
         kind: what its logits mean, where several published classes look alike.
         trained: keep its weights; otherwise they are drawn anew with the encoder's deviation.
     """
     encoder, config = parts.encoder, parts.config
+    if isinstance(head, SentenceVector):
+        return _as_embedder(parts, head)
     untrained = [] if trained else ["head"]
     if needs_pooler(head) and encoder.pooler is None:
         encoder = with_pooler(encoder)
@@ -263,6 +284,22 @@ def adapt(
         problem_type=problem_type,
         architecture=head_class(parts.family, head, config, parts.raw, kind=kind)
         or parts.family.bare,
+    )
+
+
+def _as_embedder(parts: Parts, sentence: SentenceVector) -> Parts:
+    """The bare encoder with the pooling of these steps, and the folder's own after it."""
+    if parts.sentence is not None:
+        sentence = copy.deepcopy(parts.sentence.pooled_by(*sentence.pool.modes))
+    sentence.to(parts.encoder.embeddings.words.weight.device).train(parts.encoder.training)
+    return dataclasses.replace(
+        parts,
+        head=None,
+        sentence=sentence,
+        labels=(),
+        problem_type=None,
+        architecture=parts.family.bare,
+        report=dataclasses.replace(parts.report, untrained=()),
     )
 
 

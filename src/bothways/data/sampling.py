@@ -39,6 +39,7 @@ def plan_batches(
     epoch: int,
     pool_batches: int = 50,
     group_by_length: bool = True,
+    smallest: int = 1,
 ) -> Batches:
     """The batches of an epoch, in training order; every index stands in exactly one.
 
@@ -55,6 +56,8 @@ def plan_batches(
         epoch: from 0.
         pool_batches: batches a pool.
         group_by_length: without, batches are cut from the shuffled order as it is.
+        smallest: batches of fewer examples are joined with the next one, the last with the one
+            before.
 
     Raises:
         UsageError: unless exactly one of batch_size and batch_tokens is given, both at least 1.
@@ -80,6 +83,7 @@ def plan_batches(
         order = order[np.lexsort((sizes[order] * direction, pools))]
     places = np.arange(len(order))
     batch_of = places // budget if batch_size is not None else _cut(costs[order], budget)
+    batch_of = _joined(batch_of, smallest)
     order = order[np.lexsort((sizes[order], batch_of))]
     edges = np.flatnonzero(np.diff(batch_of)) + 1
     starts = [0, *edges.tolist()] if len(order) else []
@@ -104,3 +108,19 @@ def _cut(costs: Indices, budget: int) -> Indices:
         start = end
         batch += 1
     return batch_of
+
+
+def _joined(batch_of: Indices, smallest: int) -> Indices:
+    """The batch of each example when those of too few examples are joined with a neighbour."""
+    if smallest == 1 or not len(batch_of):
+        return batch_of
+    numbers, number, filled = [], -1, smallest
+    for count in np.bincount(batch_of).tolist():
+        if filled >= smallest:
+            number, filled = number + 1, 0
+        filled += count
+        numbers.append(number)
+    joined = np.array(numbers)
+    if filled < smallest:
+        joined[joined == number] = max(number - 1, 0)
+    return joined[batch_of]

@@ -9,6 +9,7 @@ from torch import nn
 from bothways.checkpoints.parts import Parts
 from bothways.errors import TaskError, UntrainedHeadError
 from bothways.model.heads import MaskedLMHead
+from bothways.tasks.embed import EmbedTask
 from bothways.tasks.task import Task
 
 
@@ -17,7 +18,7 @@ def abilities(parts: Parts, task: Task[Any] | None) -> list[str]:
     if parts.tokenizer is None:
         return []
     found = ["embed", "embed_tokens", "similarity"]
-    if parts.head is not None and task is not None and parts.head_trained:
+    if reader_of(parts, task) is not None and task is not None and parts.head_trained:
         found.append(f"predict ({task.name})")
     if parts.masked_lm is not None and "head" not in parts.report.untrained:
         found.append("fill")
@@ -29,6 +30,11 @@ def ability_words(parts: Parts, task: Task[Any] | None) -> str:
     return ", ".join(abilities(parts, task)) or "nothing, because it has no tokenizer"
 
 
+def reader_of(parts: Parts, task: Task[Any] | None) -> nn.Module | None:
+    """What makes the numbers that the task reads: the head, or for an embedder the vectors."""
+    return parts.sentence if isinstance(task, EmbedTask) else parts.head
+
+
 def trained_task(parts: Parts, task: Task[Any] | None) -> tuple[Task[Any], nn.Module]:
     """The task and the head, where there is something to predict with.
 
@@ -36,7 +42,8 @@ def trained_task(parts: Parts, task: Task[Any] | None) -> tuple[Task[Any], nn.Mo
         TaskError: when there is no task, or the head is of a kind that no task reads.
         UntrainedHeadError: when the head's weights are random.
     """
-    if task is None or parts.head is None:
+    reader = reader_of(parts, task)
+    if task is None or reader is None:
         kind = parts.problem_type or parts.architecture
         head = "no head for a task" if parts.head is None else f"a head that no task reads ({kind})"
         raise TaskError(
@@ -48,7 +55,7 @@ def trained_task(parts: Parts, task: Task[Any] | None) -> tuple[Task[Any], nn.Mo
             "the head's weights are random, so its predictions mean nothing; train it with "
             "`bothways finetune` first"
         )
-    return task, parts.head
+    return task, reader
 
 
 def trained_masked_lm(parts: Parts, task: Task[Any] | None) -> MaskedLMHead:

@@ -118,18 +118,26 @@ class SentenceVector(nn.Module):
         """The steps that change the width."""
         return [step for step in self.steps if isinstance(step, SentenceDense)]
 
-    def pooled_by(self, mode: PoolingMode) -> SentenceVector:
+    def pooled_by(self, *modes: PoolingMode) -> SentenceVector:
         """The same steps after another pooling.
 
         Raises:
             ConfigError: when the first dense layer was made for another width.
         """
-        if self.dense and len(self.pool.modes) > 1:
+        if self.dense and len(modes) != len(self.pool.modes):
             raise ConfigError(
-                f"pooling {mode!r} makes vectors of another width than {', '.join(self.pool.modes)}"
-                ", which the dense layer after it was made for; leave the pooling as it is"
+                f"pooling {', '.join(map(repr, modes))} makes vectors of another width than "
+                f"{', '.join(self.pool.modes)}, which the dense layer after it was made for; leave "
+                "the pooling as it is"
             )
-        return SentenceVector(Pool([mode]), list(self.steps))  # type: ignore[arg-type]
+        return SentenceVector(
+            Pool(modes),
+            list(self.steps),  # type: ignore[arg-type]
+            prompts=self.prompts,
+            default_prompt=self.default_prompt,
+            similarity=self.similarity,
+            other=self.other,
+        )
 
     def rows(self, batch: Batch) -> Tensor | None:
         """Tokens whose last states are read; None for all."""

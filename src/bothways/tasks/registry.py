@@ -15,7 +15,11 @@ from bothways.tasks.task import Task
 
 # Name of `--task` -> module and class.
 TASKS: dict[str, tuple[str, str]] = {
+    "answer": ("bothways.tasks.answer", "AnswerTask"),
     "classify": ("bothways.tasks.classify", "ClassifyTask"),
+    "multi-label": ("bothways.tasks.multi_label", "MultiLabelTask"),
+    "embed": ("bothways.tasks.embed", "EmbedTask"),
+    "regress": ("bothways.tasks.regress", "RegressTask"),
 }
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -21,10 +26,32 @@ class LabelResult:
 
 
 @dataclass(frozen=True)
+class LabelSetResult:
+    """Any number of labels a text.
+
+    Attributes:
+        labels: those whose probability reaches their threshold, in the model's label order.
+        probabilities: of every label, each on its own.
+    """
+
+    labels: tuple[str, ...]
+    probabilities: dict[str, float]
+
+
+@dataclass(frozen=True)
 class ScoreResult:
-    """One number a text or pair, in the caller's units."""
+    """One number a text or pair, in the caller's units.
+
+    Attributes:
+        score: the number.
+        vectors: what a similarity was computed from, (texts, dimension), where rankings are judged
+            by them; not printed.
+    """
 
     score: float
+    vectors: NDArray[np.float32] | None = field(
+        default=None, repr=False, compare=False, metadata={"shown": False}
+    )
 
 
 @dataclass(frozen=True)
@@ -48,14 +75,46 @@ class TagResult:
 
 
 @dataclass(frozen=True)
+class AnswerSpan:
+    """A piece of a context that may be an answer: context[start:end]."""
+
+    text: str
+    start: int
+    end: int
+    probability: float
+
+
+@dataclass(frozen=True)
 class AnswerResult:
-    """An answer found in a context: context[start:end]; empty where there is none."""
+    """An answer found in a context: context[start:end]; empty where there is none.
+
+    Attributes:
+        text, start, end: of the answer; "", 0 and 0 where there is none.
+        probability: of this answer, or that there is none, among all spans and no answer.
+        no_answer: probability that there is none.
+        alternatives: the best spans, best first, as many as were asked for (`--n-best`); also
+            where there is no answer.
+    """
 
     text: str
     start: int
     end: int
     probability: float
     no_answer: float
+    alternatives: tuple[AnswerSpan, ...] = ()
 
 
-Result = LabelResult | ScoreResult | TagResult | AnswerResult
+Result = LabelResult | LabelSetResult | ScoreResult | TagResult | AnswerResult
+
+
+def as_dict(result: Result) -> dict[str, Any]:
+    """A result as plain JSON values, without what is not meant to be printed.
+
+    Example:
+        >>> as_dict(ScoreResult(0.5))
+        {'score': 0.5}
+    """
+    hidden = [f.name for f in dataclasses.fields(result) if not f.metadata.get("shown", True)]
+    nothing: dict[str, Any] = dict.fromkeys(hidden)
+    bare = dataclasses.replace(result, **nothing)
+    return {name: value for name, value in dataclasses.asdict(bare).items() if name not in hidden}

@@ -18,6 +18,7 @@ from bothways.model.encoder import Encoder
 from bothways.model.layout import Batch
 from bothways.tasks.task import Task
 from bothways.training.estimate import forward_flops
+from bothways.training.pieces import in_pieces, loss_over_ranks
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,22 @@ class TaskObjective(Objective):
         encoder: all or some of its parameters may be frozen.
         head: head(output, batch) -> logits.
         task: its loss and what it counts.
+        piece_tokens: for heads that make one row a sequence: tokens whose activations are in
+            memory at once, where a batch is larger (`pieces.py`); None for the whole batch.
+        over_ranks: whether the loss compares the rows of all ranks.
     """
 
-    def __init__(self, encoder: Encoder, head: nn.Module, task: Task[Any]) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: nn.Module,
+        task: Task[Any],
+        *,
+        piece_tokens: int | None = None,
+        over_ranks: bool = False,
+    ) -> None:
         super().__init__()
+        self._piece_tokens, self._over_ranks = piece_tokens, over_ranks
         self.encoder = encoder
         self.head = head
         self.task = task
@@ -85,10 +98,18 @@ class TaskObjective(Objective):
 
     def forward(self, batch: Batch) -> Tensor:
         """The sum of the task's losses."""
-        return self.task.loss(self.logits(batch), batch)[0]
+        logits = self.logits(batch)
+        if self._over_ranks:
+            return loss_over_ranks(self.task, logits, batch)
+        return self.task.loss(logits, batch)[0]
 
     def logits(self, batch: Batch) -> Tensor:
         """What the head makes of a batch."""
+        if self._piece_tokens is not None:
+            return in_pieces(self._logits, batch, self._piece_tokens)
+        return self._logits(batch)
+
+    def _logits(self, batch: Batch) -> Tensor:
         wanted = None if self._rows is None else self._rows(batch)
         logits: Tensor = self.head(self.encoder(batch, rows=wanted), batch)
         return logits

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import logging
 import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bothways.checkpoints.empty import without_memory
 from bothways.checkpoints.parts import Parts, adapt, family_form
 from bothways.data.sampling import plan_batches
+from bothways.errors import UsageError
 from bothways.files import read_json_object, write_json
 from bothways.inference import prepacked
 from bothways.model.config import DropoutConfig
 from bothways.model.encoder import Encoder
+from bothways.tasks.embed import EmbedTask
 from bothways.training.examples import EncodedExamples, TrainingData
 from bothways.training.feed import ExampleFeed
 from bothways.training.freezing import HeadObjective, KeptStates, freeze
@@ -35,7 +39,11 @@ from bothways.training.scoring import score
 from bothways.training.settings import FinetuneSettings
 from bothways.training.state import CheckpointStore
 
+logger = logging.getLogger(__name__)
+
 RESULT_NAME = "run.json"
+# Activations of a small encoder on so many tokens are a few gigabytes.
+PIECE_TOKENS = 16_384
 
 
 @dataclass(frozen=True)
@@ -220,25 +228,27 @@ class Runner:
         )
         with seeded(spec.seed, device=self.runtime.device):
             head = task.head(parts.config, task.labels)
+            kind = getattr(task, "head_kind", None)
             parts = adapt(
                 parts,
-                family_form(parts, head) if settings.network.pooling == "auto" else head,
+                family_form(parts, head, kind) if settings.network.pooling == "auto" else head,
                 labels=task.labels,
                 problem_type=task.state().get("problem_type"),
+                kind=kind,
             )
         freeze(parts.encoder, settings.network.freeze)
         # Dev is scored along the way, over the fast path for inference.
-        for module in (parts.encoder, parts.head):
+        for module in (parts.encoder, parts.reader):
             assert module is not None
             prepacked.install(module)
         return parts
 
     def _objective(self, parts: Parts) -> TaskObjective | HeadObjective:
         """What is minimised; with a frozen encoder its states, computed at the first run."""
-        task, head = self.data.splits.task, parts.head
+        task, head = self.data.splits.task, parts.reader
         assert head is not None
         if self.settings.network.freeze != "encoder":
-            return TaskObjective(parts.encoder, head, task)
+            return TaskObjective(parts.encoder, head, task, **self._comparing())
         if not self._states_kept:
             for data in filter(None, (self.data.train, self.data.dev)):
                 data.keep(
@@ -252,6 +262,36 @@ class Runner:
             self._states_kept = True
         return HeadObjective(head, task)
 
+    def _comparing(self) -> dict[str, Any]:
+        """How an objective runs whose loss compares the texts of a batch; else nothing."""
+        task = self.data.splits.task
+        if not isinstance(task, EmbedTask):
+            return {}
+        return {
+            "piece_tokens": task.piece_tokens or PIECE_TOKENS,
+            "over_ranks": self.runtime.num_ranks > 1,
+        }
+
+    def _smallest_batch(self) -> int:
+        """Examples that every step needs, so that each part on each rank has what to compare.
+
+        Raises:
+            UsageError: when the batch size or the data are below that.
+        """
+        task, loop = self.data.splits.task, self.settings.loop
+        if not isinstance(task, EmbedTask):
+            return 1
+        smallest = task.smallest_batch * loop.accumulate * self.runtime.num_ranks
+        size, count = self.settings.batch_size or smallest, len(self.data.train.examples)
+        if min(size, count) < smallest:
+            raise UsageError(
+                f"the loss compares the texts of a batch, so a step needs at least {smallest} "
+                f"examples ({task.smallest_batch} for each of {loop.accumulate} parts on "
+                f"{self.runtime.num_ranks} ranks); --batch-size is {size}, and there are {count} "
+                "training examples"
+            )
+        return smallest
+
     def _store(self, spec: RunSpec) -> CheckpointStore:
         settings = self.settings.deciding() | {
             "optim.learning_rate": spec.learning_rate,
@@ -263,15 +303,24 @@ class Runner:
         )
 
     def _feed(self, spec: RunSpec) -> ExampleFeed:
-        settings, data = self.settings, self.data.train
+        settings, data, smallest = self.settings, self.data.train, self._smallest_batch()
 
-        def plan(epoch: int) -> list[list[int]]:
+        def plan(epoch: int, smallest: int = smallest) -> list[list[int]]:
             return plan_batches(
                 data.lengths,
                 batch_size=settings.batch_size,
                 batch_tokens=settings.common.batch_tokens,
                 seed=spec.seed,
                 epoch=epoch,
+                smallest=smallest,
+            )
+
+        joined = 0 if smallest == 1 else len(plan(0, 1)) - len(plan(0))
+        if joined:
+            logger.info(
+                "%d batches of the first epoch have fewer than %d examples, which is too few to "
+                "compare; they are joined with their neighbours",
+                *(joined, smallest),
             )
 
         return ExampleFeed(

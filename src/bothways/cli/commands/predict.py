@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 import time
@@ -81,6 +80,7 @@ def _stream(
 ) -> Iterator[dict[str, Any]]:
     """One object a row, in input order, with ledgers added as it goes; without output, logged."""
     from bothways.inference.predictor import CHUNK_TEXTS, chunks
+    from bothways.tasks.results import as_dict
 
     model = open_model(settings.model, settings.common)
     task = task_of(model, settings.columns)
@@ -97,6 +97,6 @@ def _stream(
         ):
             ledgers.append(part.ledger)
             for row, result in zip(chunk, part, strict=True):
-                yield {"line": row.line, **dataclasses.asdict(result)}
+                yield {"line": row.line, **as_dict(result)}
     if settings.output is None:
         logger.info("%s", Ledger.total(ledgers).sentence())

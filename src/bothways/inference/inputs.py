@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bothways.checkpoints.parts import Parts
@@ -13,6 +13,7 @@ from bothways.model.sentence import SentenceVector
 from bothways.tasks.registry import task_from_state
 from bothways.tasks.task import Task
 from bothways.tasks.texts import texts_of
+from bothways.tokenization.encoding import Policy
 from bothways.tokenization.policy import CutPolicy
 
 logger = logging.getLogger(__name__)
@@ -26,7 +27,11 @@ def task_of(parts: Parts) -> Task[Any] | None:
     if "task" in parts.settings:
         return task_from_state(parts.settings["task"])
     single = parts.problem_type in (None, "single_label_classification")
-    if not (isinstance(parts.head, ClassificationHead) and single and len(parts.labels) > 1):
+    several = parts.problem_type == "multi_label_classification"
+    classifies = isinstance(parts.head, ClassificationHead) and bool(parts.labels)
+    if classifies and several:
+        return task_from_state({"name": "multi-label", "labels": parts.labels})
+    if not (classifies and single and len(parts.labels) > 1):
         return None
     if parts.problem_type is None:
         logger.warning(
@@ -35,6 +40,38 @@ def task_of(parts: Parts) -> Task[Any] | None:
             len(parts.labels),
         )
     return task_from_state({"name": "classify", "labels": parts.labels})
+
+
+def cut_policy(
+    stored: Mapping[str, Any],
+    usable: int,
+    longest: int,
+    max_length: int | None,
+    keep: Policy | None,
+    overlap: int | None,
+) -> CutPolicy:
+    """The policy that is asked for, else the one that the folder stores; see `Model.policy`.
+
+    Args:
+        stored: content of bothways.json.
+        usable: positions of the encoder.
+        longest: tokens of a text where nothing is asked.
+        max_length, keep, overlap: as asked, or None.
+    """
+    if max_length is not None and max_length > usable:
+        raise UsageError(f"max_length is {max_length}; this model reads at most {usable} tokens")
+    length = longest if max_length is None else max_length
+    stored_keep = stored.get("policy", "head")
+    keep = keep or stored_keep
+    if keep != "windows":
+        if overlap:
+            raise UsageError(f"an overlap of {overlap} needs windows; the policy is {keep!r}")
+        return CutPolicy(length, keep)
+    if overlap is None:
+        # What is stored beside another policy is no overlap of windows.
+        quarter = length // 4
+        overlap = stored.get("overlap", quarter) if stored_keep == "windows" else quarter
+    return CutPolicy(length, keep, overlap)
 
 
 def one_window(policy: CutPolicy) -> CutPolicy:

@@ -12,13 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-import numpy as np
 import torch
 from torch import nn
 
 from bothways.checkpoints.load import LoadReport, Parts, load_parts
 from bothways.checkpoints.save import save_parts
-from bothways.errors import TaskError, UsageError
+from bothways.errors import TaskError
 from bothways.inference import prepacked
 from bothways.inference.abilities import (
     abilities,
@@ -26,18 +25,27 @@ from bothways.inference.abilities import (
     trained_masked_lm,
     trained_task,
 )
-from bothways.inference.embedding import sentence_vectors, token_vectors
+from bothways.inference.embedding import embedding_stream, text_token_vectors
 from bothways.inference.filling import fill_masks
-from bothways.inference.inputs import Text, one_window, prompt_text, task_of, text_columns
+from bothways.inference.inputs import Text, cut_policy, one_window, task_of
 from bothways.inference.invariance import is_bit_invariant
 from bothways.inference.logits import head_logits
 from bothways.inference.predictor import CHUNK_TEXTS, chunks
-from bothways.inference.results import Embeddings, Filled, Results, Similarities, TokenVectors
+from bothways.inference.results import (
+    Embeddings,
+    Filled,
+    Results,
+    Similarities,
+    SparseEmbeddings,
+    TokenVectors,
+)
+from bothways.inference.sparse import embed_sparse
 from bothways.inference.verification import Verification, unverified
+from bothways.inference.zero_shot import zero_shot_stream
 from bothways.model.encoder import Encoder
 from bothways.model.sentence import Pool, SentenceVector
 from bothways.tasks.task import Task
-from bothways.tokenization.encoding import Ledger, Policy
+from bothways.tokenization.encoding import Policy
 from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import Tokenizer
 
@@ -113,23 +121,8 @@ class Model:
                 without windows or is as long as one.
         """
         usable = self.encoder.config.embeddings.usable_positions
-        if max_length is not None and max_length > usable:
-            raise UsageError(
-                f"max_length is {max_length}; this model reads at most {usable} tokens"
-            )
-        declared = self.tokenizer.declared_max_length
-        length = min(declared or usable, usable) if max_length is None else max_length
-        stored = self.parts.settings
-        keep = keep or stored.get("policy", "head")
-        if keep != "windows":
-            if overlap:
-                raise UsageError(f"an overlap of {overlap} needs windows; the policy is {keep!r}")
-            return CutPolicy(length, keep)
-        if overlap is None:
-            # What is stored beside another policy is no overlap of windows.
-            made = stored if stored.get("policy") == "windows" else {}
-            overlap = made.get("overlap", length // 4)
-        return CutPolicy(length, keep, overlap)
+        longest = min(self.tokenizer.declared_max_length or usable, usable)
+        return cut_policy(self.parts.settings, usable, longest, max_length, keep, overlap)
 
     def embed(
         self,
@@ -159,54 +152,28 @@ class Model:
         Returns:
             `.vectors`, float32 (n, dim), and `.ledger`.
         """
-        parts = list(
-            self.embed_stream(
-                texts,
-                prompt=prompt,
-                pooling=pooling,
-                normalize=normalize,
-                policy=self.policy(max_length, policy),
-                batch_tokens=batch_tokens,
-                on_batch=on_batch,
-            )
+        parts = self.embed_stream(
+            texts,
+            prompt=prompt,
+            pooling=pooling,
+            normalize=normalize,
+            policy=self.policy(max_length, policy),
+            batch_tokens=batch_tokens,
+            on_batch=on_batch,
         )
-        if len(parts) == 1:
-            return parts[0]
-        width = self.dimension(pooling)
-        vectors = [part.vectors for part in parts] or [np.empty((0, width), dtype=np.float32)]
-        return Embeddings(np.concatenate(vectors), Ledger.total(part.ledger for part in parts))
+        return Embeddings.together(parts, self.dimension(pooling))
 
     def embed_stream(
-        self,
-        texts: Iterable[Text],
-        *,
-        prompt: str | None = None,
-        pooling: Literal["cls", "mean", "max"] | None = None,
-        normalize: bool | None = None,
-        policy: CutPolicy | None = None,
-        batch_tokens: int | None = None,
-        on_batch: Callable[[int], None] | None = None,
-        chunk_texts: int = CHUNK_TEXTS,
+        self, texts: Iterable[Text], *, chunk_texts: int = CHUNK_TEXTS, **options: Any
     ) -> Iterator[Embeddings]:
-        """`embed` in parts of at most `chunk_texts` texts, for inputs larger than memory."""
-        self.verify()
-        sentence = self.sentence if pooling is None else self.sentence.pooled_by(pooling)
-        before = prompt_text(self.sentence, prompt)
-        policy = one_window(policy or self.policy())
+        """`embed` in parts of at most `chunk_texts` texts, for inputs larger than memory.
 
-        for chunk in chunks(texts, chunk_texts):
-            columns = text_columns(chunk, before)
-            ids, type_ids, ledger = self.tokenizer.encode_ids(*columns, policy=policy)
-            vectors = sentence_vectors(
-                self.encoder,
-                sentence,
-                ids,
-                type_ids,
-                normalize=normalize,
-                batch_tokens=batch_tokens,
-                on_batch=on_batch,
-            )
-            yield Embeddings(vectors, ledger)
+        Args:
+            texts: texts or pairs; any iterable.
+            chunk_texts: how many at once.
+            options: of `embed`, but policy as `Model.policy` makes it.
+        """
+        return embedding_stream(self, chunks(texts, chunk_texts), **options)
 
     def dimension(self, pooling: Literal["cls", "mean", "max"] | None = None) -> int:
         """Width of the vectors that `embed` returns."""
@@ -224,15 +191,17 @@ class Model:
         chunk_texts: int = CHUNK_TEXTS,
     ) -> TokenVectors:
         """One (pieces, hidden) float32 array a text: the last layer, special pieces included."""
-        self.verify()
-        vectors = TokenVectors()
-        cut = one_window(self.policy(max_length, policy))
-        for chunk in chunks(texts, chunk_texts):
-            columns = text_columns(chunk, "")
-            ids, type_ids, ledger = self.tokenizer.encode_ids(*columns, policy=cut)
-            vectors.extend(token_vectors(self.encoder, ids, type_ids))
-            vectors.ledger = vectors.ledger + ledger
-        return vectors
+        cut = self.policy(max_length, policy)
+        return text_token_vectors(self, chunks(texts, chunk_texts), cut)
+
+    def embed_sparse(self, texts: Iterable[Text], **options: Any) -> SparseEmbeddings:
+        """One weight a word of the vocabulary and text, mostly 0, from the masked-LM head.
+
+        Args:
+            texts: texts or pairs; any iterable.
+            options: of `embed`: max_length, policy, batch_tokens, on_batch.
+        """
+        return embed_sparse(self, texts, **options)
 
     def similarity(
         self, texts: Sequence[str], others: Sequence[str] | None = None, **options: Any
@@ -284,17 +253,14 @@ class Model:
             TaskError: when the model has no task.
             UntrainedHeadError: when the head's weights are random.
         """
-        results = Results()
-        for part in self.predict_stream(
-            examples,
-            policy=self.policy(max_length, policy, overlap),
-            batch_tokens=batch_tokens,
-            on_batch=on_batch,
-        ):
-            results.extend(part)
-            results.ledger = results.ledger + part.ledger
-            results.tokens_cut += part.tokens_cut
-        return results
+        return Results.together(
+            self.predict_stream(
+                examples,
+                policy=self.policy(max_length, policy, overlap),
+                batch_tokens=batch_tokens,
+                on_batch=on_batch,
+            )
+        )
 
     def predict_stream(
         self,
@@ -321,6 +287,21 @@ class Model:
             )
             lost = [windows[0].tokens_cut for windows in encodings]
             yield Results(task.decode(logits, batch), ledger, lost)
+
+    def predict_zero_shot(
+        self, texts: Iterable[str], labels: Sequence[str], **options: Any
+    ) -> Results:
+        """One of labels that were never trained a text, by a classifier of entailment.
+
+        Args:
+            texts: single texts; any iterable.
+            labels: in words that make sense in the template.
+            options: of `zero_shot_stream`: template, multi_label, policy, batch_tokens, on_batch.
+
+        Raises:
+            TaskError: when the model does not know entailment.
+        """
+        return Results.together(zero_shot_stream(self, texts, labels, **options))
 
     def fill(
         self,
@@ -378,11 +359,7 @@ class Model:
 
     @cached_property
     def bit_invariant(self) -> bool:
-        """Whether a text gets the same bits alone and in a batch, on this machine.
-
-        Found by a probe at first use: a few random texts, alone and together, their states,
-        vectors and logits.
-        """
+        """Whether a text gets the same bits alone and in a batch here, by a probe at first use."""
         per_text = getattr(self.head, "unit", None) == "sequence"
         heads = [self.head] if self.head is not None and per_text else []
         return is_bit_invariant(self.encoder, self.sentence, *heads)

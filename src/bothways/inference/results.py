@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bothways.tasks.results import Result
 from bothways.tokenization.encoding import Ledger
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,29 @@ class Embeddings:
     """
 
     vectors: NDArray[np.float32]
+    ledger: Ledger = field(default_factory=Ledger)
+
+    @classmethod
+    def together(cls, parts: Iterable[Embeddings], dimension: int) -> Embeddings:
+        """The vectors of many parts, with the account of all; none are (0, dimension)."""
+        found = list(parts)
+        if len(found) == 1:
+            return found[0]
+        vectors = [part.vectors for part in found] or [np.empty((0, dimension), dtype=np.float32)]
+        return cls(np.concatenate(vectors), Ledger.total(part.ledger for part in found))
+
+
+@dataclass(frozen=True)
+class SparseEmbeddings:
+    """Sparse vectors of texts, a column a word of the vocabulary.
+
+    Attributes:
+        vectors: float32 (n, vocabulary) in compressed rows (`.indptr .indices .data`), in input
+            order.
+        ledger: what was cut.
+    """
+
+    vectors: csr_array
     ledger: Ledger = field(default_factory=Ledger)
 
 
@@ -77,6 +104,16 @@ class Results(list[Result]):
         super().__init__(results)
         self.ledger = ledger or Ledger()
         self.tokens_cut = list(tokens_cut)
+
+    @classmethod
+    def together(cls, parts: Iterable[Results]) -> Results:
+        """The results of many parts, with the account of all."""
+        found = list(parts)
+        return cls(
+            (result for part in found for result in part),
+            Ledger.total(part.ledger for part in found),
+            (cut for part in found for cut in part.tokens_cut),
+        )
 
 
 @dataclass(frozen=True)

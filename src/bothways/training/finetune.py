@@ -26,7 +26,7 @@ from bothways.training.output import claim_output
 from bothways.training.recorder import OnEvent
 from bothways.training.runs import Runner, RunResult, RunSpec, grid
 from bothways.training.runtime import Runtime
-from bothways.training.saving import judge_result, save_result
+from bothways.training.saving import judge_result, save_result, tune
 from bothways.training.settings import FinetuneSettings
 
 logger = logging.getLogger(__name__)
@@ -106,14 +106,17 @@ def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> 
     base = load_parts(settings.model)
     model = Model(base)
     common = settings.common
-    policy = model.policy(common.max_length, common.policy, common.overlap)
+    kept = common.policy or getattr(task, "default_policy", None)
+    policy = model.policy(common.max_length, kept, common.overlap)
     data = TrainingData.encode(splits, model.tokenizer, policy)
     say_what_is_unusual(settings)
     runner = Runner(
         settings, data=data, base=base, runtime=runtime, metric=metric, on_event=on_event
     )
     results, best, parts = run_all(grid(settings), runner)
-    parts = parts.trained()
+    finish = getattr(splits.task, "finish", None)  # what a task changes about the trained head
+    parts = parts.trained() if finish is None else finish(parts.trained())
+    data = tune(data, parts)
     report = judge_result(settings, data, parts)
     if runtime.is_main:
         save_result(settings, data, parts, report, results)
@@ -151,6 +154,12 @@ def say_what_is_unusual(settings: FinetuneSettings) -> None:
             "neither --dev nor --dev-share is given: all %d epochs run, and the last weights are "
             "kept",
             settings.loop.epochs,
+        )
+    if settings.task == "embed" and settings.loop.accumulate > 1:
+        logger.info(
+            "--accumulate %d gives no more negatives: each part of a step compares its own texts "
+            "only. A large --batch-size without it compares all, in the memory of --piece-tokens",
+            settings.loop.accumulate,
         )
     slow = max(settings.optim.learning_rate) < HEAD_ALONE_RATE
     if settings.network.freeze == "encoder" and slow:

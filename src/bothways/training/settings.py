@@ -16,6 +16,7 @@ from typing import Any, Literal
 from bothways.config import CommonSettings, to_toml
 from bothways.errors import UsageError
 from bothways.training.task_tables import (
+    AnswerSettings,
     ClassifySettings,
     EmbedSettings,
     RegressSettings,
@@ -42,6 +43,7 @@ DEFAULT_BATCH_SIZE = 32
 # the task by their names. Given with another task they are refused.
 TASK_TABLES: dict[str, str] = {
     "classify": "classify",
+    "answer": "answer",
     "embed": "embed",
     "regress": "regress",
     "rerank": "rerank",
@@ -206,6 +208,7 @@ class FinetuneSettings:
         optim: the optimizer.
         loop: how long, how much at once, what is kept.
         classify: what only --task classify has.
+        answer: what only --task answer has.
         embed: what only --task embed has.
         regress: what only --task regress has.
         rerank: what only --task rerank has.
@@ -229,6 +232,7 @@ class FinetuneSettings:
     optim: OptimSettings = field(default_factory=OptimSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
     classify: ClassifySettings = field(default_factory=ClassifySettings)
+    answer: AnswerSettings = field(default_factory=AnswerSettings)
     embed: EmbedSettings = field(default_factory=EmbedSettings)
     regress: RegressSettings = field(default_factory=RegressSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
@@ -332,6 +336,10 @@ class FinetuneSettings:
             problems.append("give --batch-size (examples) or --batch-tokens, not both")
         if self.classify.window_pooling != "mean" and self.common.policy != "windows":
             problems.append("--window-pooling says how windows are read; give --policy windows too")
+        if self.task == "embed" and self.network.freeze == "encoder":
+            problems.append(
+                "--freeze encoder leaves nothing: in an embedder nothing but the encoder learns"
+            )
         if self.resume and self.overwrite:
             problems.append("give --resume or --overwrite, not both")
         if not self.has_dev:

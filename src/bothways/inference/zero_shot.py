@@ -15,6 +15,7 @@ from torch import Tensor
 
 from bothways.errors import TaskError, UsageError
 from bothways.inference.abilities import trained_task
+from bothways.inference.inputs import Text
 from bothways.inference.logits import head_logits
 from bothways.inference.predictor import CHUNK_TEXTS, chunks
 from bothways.inference.results import Results
@@ -32,7 +33,7 @@ TEMPLATE = "This text is about {}."
 
 def zero_shot_stream(
     model: Model,
-    texts: Iterable[str],
+    texts: Iterable[Text],
     labels: Sequence[str],
     *,
     template: str = TEMPLATE,

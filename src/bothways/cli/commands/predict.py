@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bothways.cli.inputs import ColumnSettings, file_options, open_model, task_of
 from bothways.cli.output import Output
 from bothways.cli.progress import counting
 from bothways.config import CommonSettings
+from bothways.errors import UsageError
 from bothways.tokenization.encoding import Ledger
+
+if TYPE_CHECKING:
+    from bothways.inference.model import Model
+    from bothways.inference.results import Results
+    from bothways.tasks.task import Task
 
 logger = logging.getLogger(__name__)
 
@@ -27,12 +34,18 @@ class Settings:
         model: folder of a fine-tuned model, or hub name.
         input: data file; labels in it are not read.
         output: a .jsonl file to write, a line a row; unset: standard output.
+        labels: other labels than the model's, for a classifier of entailment (zero-shot).
+        template: the sentence that each of these labels is put into, {} standing for the label.
+        multi_label: judge each of these labels for itself.
         overwrite: replace an output that exists.
     """
 
     model: str
     input: Path
     output: Path | None = None
+    labels: tuple[str, ...] = ()
+    template: str | None = None
+    multi_label: bool = False
     overwrite: bool = False
     columns: ColumnSettings = field(default_factory=ColumnSettings)
     common: CommonSettings = field(default_factory=CommonSettings)
@@ -46,6 +59,8 @@ def run(settings: Settings) -> Output:
     start = time.perf_counter()
     output = settings.output
     ledgers: list[Ledger] = []
+    if not settings.labels and (settings.template is not None or settings.multi_label):
+        raise UsageError("--template and --multi-label say how --labels are asked; give them too")
     if output is None:
         found = _stream(settings, ledgers, None)
         return Output((_line(result) for result in found), found)
@@ -55,16 +70,18 @@ def run(settings: Settings) -> Output:
         files.stream(output.name) as stream,
         counting("examples") as count,
     ):
+        written = 0
         for result in _stream(settings, ledgers, count):
             stream.write((_line(result) + "\n").encode())
+            written += 1
     ledger = Ledger.total(ledgers)
     seconds = time.perf_counter() - start
     return Output(
-        f"{output}: {ledger.texts} results in {seconds:.1f} s\n{ledger.sentence()}",
+        f"{output}: {written} results in {seconds:.1f} s\n{ledger.sentence()}",
         {
             "model": settings.model,
             "output": str(output),
-            "count": ledger.texts,
+            "count": written,
             "seconds": seconds,
             "ledger": ledger.as_dict(),
         },
@@ -83,20 +100,47 @@ def _stream(
     from bothways.tasks.results import as_dict
 
     model = open_model(settings.model, settings.common)
-    task = task_of(model, settings.columns)
-    rows = file_options(settings.common, model).rows(settings.input)
     common = settings.common
+    if settings.labels:
+        # What the model stores about files and columns is of the pairs that it learned from.
+        task, options = _texts_alone(settings), file_options(common)
+        predict: Callable[..., Iterator[Results]] = partial(_ask, model, settings)
+    else:
+        task, options = task_of(model, settings.columns), file_options(common, model)
+        predict = model.predict_stream
     policy = model.policy(common.max_length, common.policy, common.overlap)
-    for chunk in chunks(rows, CHUNK_TEXTS):
+    for chunk in chunks(options.rows(settings.input), CHUNK_TEXTS):
         examples = task.read(chunk, labelled=False)
-        for part in model.predict_stream(
-            examples,
-            policy=policy,
-            batch_tokens=settings.common.batch_tokens,
-            on_batch=on_batch,
+        lines = iter(chunk)
+        for part in predict(
+            examples, policy=policy, batch_tokens=common.batch_tokens, on_batch=on_batch
         ):
             ledgers.append(part.ledger)
-            for row, result in zip(chunk, part, strict=True):
-                yield {"line": row.line, **as_dict(result)}
+            for result in part:
+                yield {"line": next(lines).line, **as_dict(result)}
     if settings.output is None:
         logger.info("%s", Ledger.total(ledgers).sentence())
+
+
+def _texts_alone(settings: Settings) -> Task[Any]:
+    """Reads the texts that labels are given to."""
+    from bothways.tasks.registry import make_task
+    from bothways.tasks.task import Columns
+
+    return make_task("classify", columns=settings.columns.over(Columns()))
+
+
+def _ask(
+    model: Model, settings: Settings, examples: Sequence[Any], **options: Any
+) -> Iterator[Results]:
+    """The best of the given labels for each text."""
+    from bothways.inference.zero_shot import TEMPLATE, zero_shot_stream
+
+    return zero_shot_stream(
+        model,
+        [each.text if each.pair is None else (each.text, each.pair) for each in examples],
+        settings.labels,
+        template=settings.template or TEMPLATE,
+        multi_label=settings.multi_label,
+        **options,
+    )

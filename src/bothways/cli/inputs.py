@@ -92,6 +92,17 @@ def task_of(model: Model, columns: ColumnSettings) -> Task[Any]:
     return dataclasses.replace(task, columns=columns.over(task.columns))  # type: ignore[type-var]
 
 
+def as_embedder(model: Model) -> Model:
+    """The same model, judged by its vectors, whatever else it was trained for."""
+    from bothways.inference.model import Model
+
+    settings = {**model.parts.settings, "task": {"name": "embed"}}
+    parts = dataclasses.replace(model.parts, sentence=model.sentence, settings=settings)
+    made = Model(parts)
+    made.verify = model.verify
+    return made
+
+
 def warn_of_loss(ledger: Ledger) -> None:
     """Log what was cut, where something was and the output has no place for it."""
     if ledger.texts_cut or ledger.dropped_characters:

@@ -18,7 +18,12 @@ from bothways.tasks.task import Task
 
 # Name of a task -> module and function with the signature of `parts_of`.
 PARTS: dict[str, tuple[str, str]] = {
+    "answer": ("bothways.evaluation.answering", "answering_parts"),
     "classify": ("bothways.evaluation.classification", "classification_parts"),
+    "multi-label": ("bothways.evaluation.multi_label", "multi_label_parts"),
+    "embed": ("bothways.evaluation.embedding", "embedding_parts"),
+    "retrieval": ("bothways.evaluation.retrieval", "retrieval_parts"),
+    "regress": ("bothways.evaluation.regression", "regression_parts"),
 }
 
 

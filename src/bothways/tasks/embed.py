@@ -54,8 +54,8 @@ LOSSES: Mapping[bool, tuple[str, ...]] = {
     False: ("negatives", "triplet"),
     True: ("cosent", "cosine"),
 }
-# What bothways.json does not keep: it is of the training data, or of a machine.
-_NOT_STORED = ("positives", "piece_tokens")
+# What bothways.json does not keep under "task": it matters while training only.
+_NOT_STORED = ("positives", "piece_tokens", "loss_function")
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ class EmbedTask:
         return torch.stack(sums).mean(), self.count(batch)
 
     def decode(self, logits: Tensor, batch: Batch) -> list[Result]:
-        """The cosine of each example's two texts; with its vectors, where rankings are judged."""
+        """The cosine of each example's two texts, with its vectors where these are judged."""
         vectors = logits.detach().float().cpu().numpy()
         rows: dict[int, list[int]] = {}
         for row, source in enumerate(batch.sources):
@@ -332,8 +332,9 @@ class EmbedTask:
         first = np.array([of_example[ANCHOR] for of_example in rows.values()])
         second = np.array([of_example[POSITIVE] for of_example in rows.values()])
         scores = cosine(vectors[first], vectors[second]).tolist()
+        judged = bool(self.dimensions) or not self.scored
         return [
-            ScoreResult(score, None if self.scored else vectors[of_example])
+            ScoreResult(score, vectors[of_example] if judged else None)
             for score, of_example in zip(scores, rows.values(), strict=True)
         ]
 

@@ -104,7 +104,20 @@ class AnswerResult:
     alternatives: tuple[AnswerSpan, ...] = ()
 
 
-Result = LabelResult | LabelSetResult | ScoreResult | TagResult | AnswerResult
+@dataclass(frozen=True)
+class RankingResult:
+    """Documents that were found for a query, best first.
+
+    Attributes:
+        documents: their ids.
+        scores: the numbers that they are ranked by.
+    """
+
+    documents: tuple[str, ...]
+    scores: tuple[float, ...]
+
+
+Result = LabelResult | LabelSetResult | ScoreResult | TagResult | AnswerResult | RankingResult
 
 
 def as_dict(result: Result) -> dict[str, Any]:

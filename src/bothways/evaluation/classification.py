@@ -6,7 +6,7 @@ Baselines, tables and figures as values; `evaluate.py` puts them into the report
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from bothways.evaluation.result import Figure, Metric, Series, Table
 from bothways.metrics.classification import Confusion, label_scores
 from bothways.tasks.classify import ClassifyExample, ClassifyTask, label_results
 from bothways.tasks.results import LabelResult, Result
-from bothways.tasks.texts import is_empty
+from bothways.tasks.texts import Texts, is_empty
 
 # More labels than this make a matrix that nobody can read; the commonest mistakes are listed.
 MATRIX_LABELS = 20
@@ -87,7 +87,7 @@ def classification_parts(
         mistakes[0] if mistakes else None,
     )
     tables = [_label_table(task, truth, predicted, by_label)]
-    figures = [_label_figure(by_label, truth)]
+    figures = [label_figure(by_label, truth)]
     if len(task.labels) <= MATRIX_LABELS:
         tables.append(_matrix_table(task.labels, counts))
         figures.append(_matrix_figure(task.labels, counts))
@@ -96,7 +96,7 @@ def classification_parts(
         columns = ("true label", "predicted", "count", "share of the true label")
         tables.append(Table("mistakes", "The commonest mistakes", columns, rows))
     findings = (finding,) if train is not None else (finding, baselines_not_asked())
-    return Parts(rivals, findings, (*tables, _data_table(examples)), tuple(figures))
+    return Parts(rivals, findings, (*tables, data_table(examples)), tuple(figures))
 
 
 def _label_table(
@@ -125,7 +125,8 @@ def _label_table(
     return Table("labels", "Scores of each label, worst first", columns, tuple(rows))
 
 
-def _data_table(examples: Sequence[ClassifyExample]) -> Table:
+def data_table(examples: Sequence[Texts]) -> Table:
+    """How much was judged."""
     lengths = [len(example.text) + len(example.pair or "") for example in examples]
     rows = (
         ("examples", len(examples)),
@@ -169,9 +170,10 @@ def _matrix_figure(labels: Sequence[str], counts: NDArray[np.int64]) -> Figure:
     )
 
 
-def _label_figure(by_label: Mapping[str, Metric], truth: Sequence[str]) -> Figure:
+def label_figure(by_label: Mapping[str, Metric], truth: Iterable[str]) -> Figure:
     """F1 of each label that occurs, worst first."""
-    occurring = [label for label in by_label if label in set(truth)]
+    true = set(truth)
+    occurring = [label for label in by_label if label in true]
     shown = sorted(occurring, key=lambda label: by_label[label].value)[:LABELS_DRAWN]
     rest = f", the worst {LABELS_DRAWN} of {len(occurring)}" if len(occurring) > len(shown) else ""
     title = f"F1 of each label{rest}, with its 95 % interval"

@@ -88,6 +88,8 @@ def errors_finding(
     by_label: Mapping[str, Metric],
     support: Mapping[str, int],
     mistake: tuple[str, str, int] | None,
+    *,
+    told: str = "",
 ) -> Finding:
     """Which label is found worst, and the commonest mistake.
 
@@ -97,7 +99,8 @@ def errors_finding(
     Args:
         by_label: F1 of each label, with its interval.
         support: examples of each label.
-        mistake: true label, predicted label and how often, or None where all is right.
+        mistake: true label, predicted label and how often, or None where there is no such thing.
+        told: what else is wrong, in words; with neither all is right.
     """
     occurring = {label: f1 for label, f1 in by_label.items() if support[label]}
     worst = min(occurring, key=lambda label: occurring[label].value)
@@ -109,16 +112,15 @@ def errors_finding(
         "f1_high": f1.high,
         "examples": support[worst],
     }
-    if mistake is None:
+    if mistake is None and not told:
         return Finding("errors", "fine", "Every prediction is right.", numbers)
-    true, said, count = mistake
+    if mistake is not None:
+        true, said, count = mistake
+        told = f"the commonest mistake is to take {true!r} for {said!r} ({count:,} times)"
+        numbers |= {"mistake_true": true, "mistake_predicted": said, "mistake_count": count}
     mean = sum(metric.value for metric in occurring.values()) / len(occurring)
     weak = support[worst] >= TOO_FEW and (f1.value if f1.high is None else f1.high) < mean / 2
-    text = (
-        f"The weakest label is {worst!r} (F1 {f1}, {support[worst]:,} examples); the commonest "
-        f"mistake is to take {true!r} for {said!r} ({count:,} times)."
-    )
-    numbers |= {"mistake_true": true, "mistake_predicted": said, "mistake_count": count}
+    text = f"The weakest label is {worst!r} (F1 {f1}, {support[worst]:,} examples); {told}."
     return Finding("errors", "note" if weak else "fine", text, numbers)
 
 

@@ -11,11 +11,10 @@ import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -24,23 +23,29 @@ from bothways.data.rows import Row
 from bothways.errors import CheckpointError, DataError, TaskError, UsageError, nearest
 from bothways.metrics.classification import Confusion, log_losses
 from bothways.model.config import EncoderConfig
-from bothways.model.heads import ClassificationHead, Pooling
 from bothways.model.init import initialise
 from bothways.model.layout import Batch
 from bothways.model.windows import WindowAttentionHead
 from bothways.tasks.columns import refuse
+from bothways.tasks.label_losses import LabelLoss, weights_words
 from bothways.tasks.results import LabelResult, Result
 from bothways.tasks.task import Columns, Scorer
-from bothways.tasks.texts import are_pairs, encode_texts, read_cells, texts_of
+from bothways.tasks.texts import (
+    POOLINGS,
+    PoolingChoice,
+    are_pairs,
+    encode_texts,
+    group_units,
+    read_cells,
+    text_head,
+    texts_of,
+)
 from bothways.tasks.windows import WindowPooling, first_windows, num_texts, pool_windows
 from bothways.tokenization.encoding import Encoding, Ledger
 from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
-
-PoolingChoice = Literal["auto"] | Pooling
-POOLINGS = ("auto", *get_args(Pooling))
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class ClassifyTask:
         pooling: what the head reads: the pooler's output, the first token, or the mean; auto is
             the pooler where the encoder has one, else the first token.
         window_pooling: how the windows of a long text are put together.
+        label_loss: what training minimises.
 
     Example:
         >>> task = ClassifyTask().fit([ClassifyExample("good", label="yes"),
@@ -88,6 +94,7 @@ class ClassifyTask:
     columns: Columns = field(default_factory=Columns)
     pooling: PoolingChoice = "auto"
     window_pooling: WindowPooling = "mean"
+    label_loss: LabelLoss = field(default_factory=LabelLoss)
 
     name: ClassVar[str] = "classify"
     main_metric: ClassVar[str] = "accuracy"
@@ -149,11 +156,16 @@ class ClassifyTask:
             )
         labels = tuple(sorted(counts))
         logger.info("%d labels, in this order: %s", len(labels), ", ".join(labels))
+        ordered = {label: counts[label] for label in labels}
+        loss = self.label_loss.fitted(ordered)
+        if loss.weights:
+            logger.info("weights of the labels: %s", weights_words(labels, loss))
         return replace(
             self,
             labels=labels,
-            label_counts={label: counts[label] for label in labels},
+            label_counts=ordered,
             pairs=are_pairs(examples),
+            label_loss=loss,
         )
 
     def check(self, examples: Sequence[ClassifyExample]) -> None:
@@ -163,16 +175,10 @@ class ClassifyTask:
             DataError: with each such example's file and line.
         """
         known = set(self.labels)
-        unknown = [e for e in examples if e.label is not None and e.label not in known]
-        if unknown:
-            close = nearest(unknown[0].label or "", self.labels)
-            hint = f" ({close})" if close.endswith("?") else ""
-            refuse(
-                "rows with a label that the training data does not have",
-                (f"{e.place or 'an example'}: {e.label!r}" for e in unknown),
-                f"the labels are: {', '.join(self.labels)}{hint}. Mend the rows, take them out, or "
-                "train with examples of these labels",
-            )
+        unknown = [
+            (e.place, e.label) for e in examples if e.label is not None and e.label not in known
+        ]
+        refuse_unknown(unknown, self.labels)
 
     def encode(
         self, example: ClassifyExample, tokenizer: Tokenizer, policy: CutPolicy
@@ -196,17 +202,7 @@ class ClassifyTask:
         Raises:
             UsageError: when the pooler is asked for and the encoder has none.
         """
-        pooling = self.pooling
-        if pooling == "auto":
-            pooling = "pooler" if config.pooler else "cls"
-        if pooling == "pooler" and not config.pooler:
-            raise UsageError("this encoder has no pooler; use --pooling cls or --pooling mean")
-        kind = WindowAttentionHead if self.window_pooling == "attention" else ClassificationHead
-        head = kind(
-            config.hidden_size, len(labels), pooling=pooling, dropout=config.dropout.classifier
-        )
-        initialise(head, config.initializer_range)
-        return head
+        return new_classifier(config, len(labels), self.pooling, self.window_pooling)
 
     def targets(
         self, examples: Sequence[ClassifyExample], sources: Sequence[Source]
@@ -222,10 +218,10 @@ class ClassifyTask:
         return num_texts(batch)
 
     def loss(self, logits: Tensor, batch: Batch) -> tuple[Tensor, int]:
-        """Sum of the cross-entropies of the texts, in float32, and the number of texts."""
+        """Sum of the texts' losses, in float32, and the number of texts."""
         scores = pool_windows(logits.float(), batch, self.window_pooling)
         truth = batch.targets["label"][first_windows(batch)]
-        return F.nll_loss(scores, truth, reduction="sum"), self.count(batch)
+        return self.label_loss.of_one(scores, truth), self.count(batch)
 
     def decode(self, logits: Tensor, batch: Batch) -> list[Result]:
         """The most probable label of each example, its windows put together."""
@@ -255,12 +251,7 @@ class ClassifyTask:
 
     def units(self, examples: Sequence[ClassifyExample]) -> Sequence[Hashable] | None:
         """The groups, where the examples have them; one without stands alone."""
-        if all(example.group is None for example in examples):
-            return None
-        return [
-            ("alone", number) if example.group is None else ("group", example.group)
-            for number, example in enumerate(examples)
-        ]
+        return group_units([example.group for example in examples])
 
     def state(self) -> dict[str, Any]:
         """What `bothways.json` keeps under "task"; `problem_type` is stored, never guessed."""
@@ -296,6 +287,54 @@ class ClassifyTask:
             pooling=state.get("pooling", "auto"),
             window_pooling=state.get("window_pooling", "mean"),
         )
+
+
+def refuse_unknown(unknown: Sequence[tuple[str, str]], labels: Sequence[str]) -> None:
+    """Refuse labels that the model does not have.
+
+    Args:
+        unknown: place and label of each; nothing happens where there is none.
+        labels: those it has.
+
+    Raises:
+        DataError: with each place.
+    """
+    if unknown:
+        close = nearest(unknown[0][1], labels)
+        hint = f" ({close})" if close.endswith("?") else ""
+        refuse(
+            "rows with a label that the training data does not have",
+            (f"{place or 'an example'}: {label!r}" for place, label in unknown),
+            f"the labels are: {', '.join(labels)}{hint}. Mend the rows, take them out, or "
+            "train with examples of these labels",
+        )
+
+
+def new_classifier(
+    config: EncoderConfig,
+    num_labels: int,
+    pooling: PoolingChoice,
+    window_pooling: WindowPooling,
+) -> nn.Module:
+    """A head over texts, with random weights.
+
+    Args:
+        config: of the encoder.
+        num_labels: width of the logits.
+        pooling: what the head reads; auto is the pooler where there is one, else the first token.
+        window_pooling: with attention the head has one more output.
+
+    Raises:
+        UsageError: when the pooler is asked for and the encoder has none.
+    """
+    plain = text_head(config, num_labels, pooling)
+    if window_pooling != "attention":
+        return plain
+    head = WindowAttentionHead(
+        config.hidden_size, num_labels, pooling=plain.pooling, dropout=config.dropout.classifier
+    )
+    initialise(head, config.initializer_range)
+    return head
 
 
 def label_result(labels: Sequence[str], probabilities: NDArray[np.float64]) -> LabelResult:

@@ -1,4 +1,4 @@
-"""What tasks over single texts and pairs of texts share: reading, taking values, encoding.
+"""What tasks over single texts and pairs of texts share: reading, values, encoding, the head.
 
 An empty text is an example like any other: kept, predicted, counted. Pairs and single texts are
 never mixed, and a model trained on one kind refuses the other. Where the columns stand is found in
@@ -8,12 +8,15 @@ never mixed, and a model trained on one kind refuses the other. Where the column
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from bothways.data.rows import Row
-from bothways.errors import TaskError, UsageError
+from bothways.errors import TaskError, UsageError, nearest
+from bothways.model.config import EncoderConfig
+from bothways.model.heads import ClassificationHead, Pooling
+from bothways.model.init import initialise
 from bothways.tasks.columns import find_columns, refuse
 from bothways.tasks.task import Columns
 from bothways.tokenization.encoding import Encoding, Ledger
@@ -21,6 +24,9 @@ from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
+
+PoolingChoice = Literal["auto"] | Pooling
+POOLINGS = ("auto", *get_args(Pooling))
 
 
 class Texts(Protocol):
@@ -57,7 +63,12 @@ class Cells:
 
 
 def read_cells(
-    rows: Sequence[Row], columns: Columns, *, labelled: bool, fitted: bool = False
+    rows: Sequence[Row],
+    columns: Columns,
+    *,
+    labelled: bool,
+    fitted: bool = False,
+    empty_labels: bool = False,
 ) -> list[Cells]:
     """Text, second text, label and group of each row; empty texts are kept and counted.
 
@@ -66,6 +77,7 @@ def read_cells(
         columns: those the caller named, or that training stored.
         labelled: whether each row must have a label; without it labels are not read.
         fitted: whether training is over; the column of the groups may then be absent.
+        empty_labels: whether an empty cell is a label too, and only a missing one is wrong.
 
     Raises:
         DataError: for missing columns, cells or labels, each with all its rows.
@@ -81,7 +93,12 @@ def read_cells(
         absent = [row.place for row in rows if column not in row.cells]
         if absent:
             refuse(f"rows without {column!r}", absent, "give each row that field, if empty")
-    unlabelled = [row.place for row in rows if at.label and not row.cells.get(at.label, "").strip()]
+    unlabelled = [
+        row.place
+        for row in rows
+        if at.label
+        and not (row.cells.get(at.label, "").strip() or (empty_labels and at.label in row.cells))
+    ]
     if unlabelled:
         refuse(
             f"rows without a label (column {at.label!r})",
@@ -182,3 +199,46 @@ def encode_texts(
     firsts = [example.text for example in examples]
     seconds = [example.pair or "" for example in examples] if pairs else None
     return tokenizer.encode_many(firsts, seconds, policy=policy)
+
+
+def text_head(
+    config: EncoderConfig, num_outputs: int, pooling: PoolingChoice
+) -> ClassificationHead:
+    """A new head over a text or a pair, with random weights.
+
+    Args:
+        config: of the encoder.
+        num_outputs: width of the logits.
+        pooling: what the head reads; auto is the pooler where there is one, else the first token.
+
+    Raises:
+        UsageError: for an unknown pooling, or the pooler of an encoder that has none.
+    """
+    if pooling not in POOLINGS:
+        raise UsageError(f"pooling is {pooling!r}; {nearest(str(pooling), POOLINGS)}")
+    if pooling == "auto":
+        pooling = "pooler" if config.pooler else "cls"
+    if pooling == "pooler" and not config.pooler:
+        raise UsageError("this encoder has no pooler; use --pooling cls or --pooling mean")
+    head = ClassificationHead(
+        config.hidden_size, num_outputs, pooling=pooling, dropout=config.dropout.classifier
+    )
+    initialise(head, config.initializer_range)
+    return head
+
+
+def group_units(groups: Sequence[str | None]) -> Sequence[Hashable] | None:
+    """What each example belongs to when resampling; one without a group stands alone.
+
+    Args:
+        groups: of each example.
+
+    Returns:
+        None where no example has a group.
+    """
+    if all(group is None for group in groups):
+        return None
+    return [
+        ("alone", number) if group is None else ("group", group)
+        for number, group in enumerate(groups)
+    ]

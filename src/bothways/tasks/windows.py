@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from bothways.model.layout import Batch
@@ -52,20 +53,59 @@ def pool_windows(logits: Tensor, batch: Batch, pooling: WindowPooling) -> Tensor
         pooling: the mean of the windows' probabilities; the largest logit of each label; or the
             logits weighted by the softmax of the last column.
     """
-    texts = torch.tensor(text_of_window(batch), dtype=torch.long, device=logits.device)
-    count = num_texts(batch)
+    texts, count = _texts(logits, batch)
     if pooling == "attention":
-        logits, scores = logits[:, :-1], logits[:, -1:]
-        if count < len(texts):
-            weights = torch.exp(scores - _log_sums(scores, texts, count)[texts])
-            logits = logits.new_zeros(count, logits.shape[1]).index_add(0, texts, weights * logits)
-        return logits.log_softmax(-1)
+        return _attended(logits, texts, count).log_softmax(-1)
     if count == len(texts):
         return logits.log_softmax(-1)
     if pooling == "max":
         return _largest(logits, texts, count).log_softmax(-1)
     windows = texts.bincount(minlength=count)[:, None]
     return _log_sums(logits.log_softmax(-1), texts, count) - windows.to(logits.dtype).log()
+
+
+def pool_label_logits(logits: Tensor, batch: Batch, pooling: WindowPooling) -> Tensor:
+    """Logits of the texts of a batch where each label stands for itself, (T, C).
+
+    Args:
+        logits, batch, pooling: as in `pool_windows`; the mean is that of the sigmoids.
+    """
+    texts, count = _texts(logits, batch)
+    if pooling == "attention":
+        return _attended(logits, texts, count)
+    if count == len(texts):
+        return logits
+    if pooling == "max":
+        return _largest(logits, texts, count)
+    # With p the mean of the sigmoids: log p - log (1 - p); the number of windows cancels.
+    return _log_sums(F.logsigmoid(logits), texts, count) - _log_sums(
+        F.logsigmoid(-logits), texts, count
+    )
+
+
+def _texts(logits: Tensor, batch: Batch) -> tuple[Tensor, int]:
+    """The text of each window, and how many texts there are."""
+    texts = torch.tensor(text_of_window(batch), dtype=torch.long, device=logits.device)
+    return texts, num_texts(batch)
+
+
+def _attended(logits: Tensor, texts: Tensor, count: int) -> Tensor:
+    """Logits weighted by the softmax of their last column over the windows of each text."""
+    logits, scores = logits[:, :-1], logits[:, -1:]
+    if count == len(texts):
+        return logits
+    weights = torch.exp(scores - _log_sums(scores, texts, count)[texts])
+    return logits.new_zeros(count, logits.shape[1]).index_add(0, texts, weights * logits)
+
+
+def mean_of_windows(values: Tensor, batch: Batch) -> Tensor:
+    """The mean over the windows of each text, (T, C) from (N, C)."""
+    texts = torch.tensor(text_of_window(batch), dtype=torch.long, device=values.device)
+    count = num_texts(batch)
+    if count == len(texts):
+        return values
+    sums = values.new_zeros(count, values.shape[1]).index_add(0, texts, values)
+    return sums / texts.bincount(minlength=count)[:, None]
 
 
 def _largest(values: Tensor, texts: Tensor, count: int) -> Tensor:

@@ -19,6 +19,7 @@ from bothways.data.rows import Row
 from bothways.data.splits import duplicates_between, split
 from bothways.errors import DataError, UsageError
 from bothways.model.layout import Batch
+from bothways.tasks.label_losses import classifier_fields
 from bothways.tasks.registry import make_task
 from bothways.tasks.task import Columns, Task
 from bothways.tokenization.encoding import Ledger
@@ -52,10 +53,12 @@ def new_task(settings: FinetuneSettings) -> Task[Any]:
     """The task that the settings name, before it has seen examples."""
     data = settings.data
     columns = Columns(data.text, data.text_pair, data.label, data.group)
-    given = settings.task_settings()
+    name, given = settings.task, settings.task_settings()
+    if name == "classify":
+        name, given = classifier_fields(given)
     if settings.network.pooling != "auto":
         given["pooling"] = settings.network.pooling
-    return make_task(settings.task, columns=columns, **given)
+    return make_task(name, columns=columns, **given)
 
 
 def file_options(settings: FinetuneSettings) -> FileOptions:

@@ -60,6 +60,23 @@ def judge_result(settings: FinetuneSettings, data: TrainingData, parts: Parts) -
     )
 
 
+def tune(data: TrainingData, parts: Parts) -> TrainingData:
+    """The same data with what the task decides on dev once the weights are known, where it does."""
+    splits, policy = data.splits, data.policy
+    untuned = splits.task.untuned() if hasattr(splits.task, "untuned") else splits.task
+    if splits.dev is None or untuned == splits.task:
+        return data
+    results = _model(parts, with_task(data, untuned)).predict(
+        splits.dev, max_length=policy.max_length, policy=policy.keep, overlap=policy.overlap
+    )
+    return with_task(data, splits.task.tuned(results, splits.dev))  # type: ignore[attr-defined]
+
+
+def with_task(data: TrainingData, task: Task[Any]) -> TrainingData:
+    """The same examples for a task that decides otherwise."""
+    return dataclasses.replace(data, splits=dataclasses.replace(data.splits, task=task))
+
+
 def _model(parts: Parts, data: TrainingData) -> Model:
     settings = {**parts.settings, "task": data.splits.task.state()}
     return Model(dataclasses.replace(parts, settings=settings))

@@ -18,9 +18,36 @@ class ClassifySettings:
         window_pooling: how the windows of a long text are put together (--policy windows): the
             mean of their probabilities, the largest logit of each label, or a weight for each
             window that is learned.
+        multi_label: a text may have several labels, or none.
+        label_separator: what stands between them in a cell; a list of jsonl needs none.
+        class_weights: how much a text counts by its label: balanced (as much as all labels have
+            in common), or label=weight, as in spam=5,ham=1.
+        loss: cross-entropy, or focal, which learns less from texts that are right already.
+        focal_gamma: how much less.
+        label_smoothing: share of the truth that is spread over all labels.
     """
 
     window_pooling: Literal["mean", "max", "attention"] = "mean"
+    multi_label: bool = False
+    label_separator: str = ";"
+    class_weights: tuple[str, ...] = ()
+    loss: Literal["cross-entropy", "focal"] = "cross-entropy"
+    focal_gamma: float = 2.0
+    label_smoothing: float = 0.0
+
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """What only answering has.
+
+    Attributes:
+        max_answer_length: most tokens of an answer.
+        drop_misaligned: leave out answers that do not stand at their answer_start, and the
+            questions that have no other; else they are an error.
+    """
+
+    max_answer_length: int = 30
+    drop_misaligned: bool = False
 
 
 @dataclass(frozen=True)

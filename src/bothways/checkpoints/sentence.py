@@ -9,6 +9,7 @@ known is refused, since leaving it out would give other vectors without a word.
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from bothways.model.sentence import (
     SentenceNormalize,
     SentenceVector,
 )
+
+logger = logging.getLogger(__name__)
 
 # Keys of the older pooling config, one a mode, in the order in which it puts vectors side by side.
 _POOLING_KEYS: dict[str, PoolingMode] = {
@@ -57,10 +60,15 @@ _DENSE_DEFAULTS = {
 }
 _TYPES = ("Transformer", "Pooling", "Dense", "Normalize")
 _PACKAGE = "sentence_transformers."
+_SPARSE = ["MLMTransformer", "SpladePooling"]
+# What sparse vectors can be told otherwise, and are not here.
+_SPARSE_DEFAULTS = {"pooling_strategy": "max", "activation_function": "relu"}
+# Steps of models that keep a vector for every token.
+_LATE = "pylate."
 
 
 def read_sentence(folder: Path) -> SentenceVector | None:
-    """The steps that a folder names; None when it has no modules.json.
+    """The steps that a folder names; None when it has no modules.json, or makes sparse vectors.
 
     Raises:
         UnsupportedModelError: for a step or a pooling mode that is not built here.
@@ -72,6 +80,15 @@ def read_sentence(folder: Path) -> SentenceVector | None:
     modules = sorted(read_json(listing), key=lambda module: int(module["idx"]))
     types = [str(module["type"]) for module in modules]
     kinds = [name.rsplit(".", 1)[-1] for name in types]
+    if kinds == _SPARSE:
+        _check_sparse(folder / modules[1]["path"] / "config.json")
+        return None
+    if any(name.startswith(_LATE) for name in types):
+        raise UnsupportedModelError(
+            f"{listing} names the steps {', '.join(types)}: late interaction, which keeps a vector "
+            "for every token and compares all with all, is not built here. Use a model with one "
+            "vector a text (`bothways embed`), or a sparse one (`bothways embed --sparse`)"
+        )
     unknown = [
         name
         for name, kind in zip(types, kinds, strict=True)
@@ -109,6 +126,22 @@ def read_sentence(folder: Path) -> SentenceVector | None:
         default_prompt=default,
         similarity=options.get("similarity_fn_name") or "cosine",
         other={key: value for key, value in options.items() if key not in _OPTIONS},
+    )
+
+
+def _check_sparse(path: Path) -> None:
+    """Refuse sparse vectors that are made otherwise than `inference/sparse.py` makes them."""
+    config = read_json_object(path)
+    for key, usual in _SPARSE_DEFAULTS.items():
+        if config.get(key, usual) != usual:
+            raise UnsupportedModelError(
+                f"{path}: sparse vectors with {key} {config[key]!r} are not supported; supported: "
+                f"{usual!r}"
+            )
+    logger.warning(
+        "%s makes sparse vectors: `bothways embed --sparse`, `Model.embed_sparse`; without, its "
+        "vectors are the mean over all tokens, which it was not trained for",
+        path.parent.parent,
     )
 
 

@@ -59,6 +59,11 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("similarity", "compare texts by the cosine of their vectors"),
         Command("fill", "guess the words behind [MASK]"),
     ),
+    "Find": (
+        Command("mine negatives", "find hard negatives for pairs or queries, to train embedders"),
+        Command("mine duplicates", "find texts that say what an earlier one says"),
+        Command("mine paraphrases", "find pairs of texts that say the same in other words"),
+    ),
     "Pretrain": (
         Command("tokenizer train", "learn a vocabulary from raw text"),
         Command("tokenizer report", "show how a tokenizer breaks the words of a text"),

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 Hashes = NDArray[np.uint64]
 
 # What random numbers are drawn for. New uses go to the end: the place is part of the key.
-USES = ("order", "batches", "split", "sample", "masks", "pairs")
+USES = ("order", "batches", "split", "sample", "masks", "pairs", "negatives")
 
 
 def keyed_random(seed: int, *, epoch: int = 0, use: str) -> np.random.Generator:

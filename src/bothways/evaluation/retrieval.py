@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,13 @@ from bothways.evaluation.parts import Parts
 from bothways.evaluation.result import Report, Table
 from bothways.inference.model import Model
 from bothways.inference.nearest import Vectors, nearest
-from bothways.inference.results import Embeddings, Results
+from bothways.inference.results import Results
+from bothways.inference.sides import embed_side
 from bothways.metrics.ranking import DEPTHS, mean_score, scores_of_rankings
 from bothways.tasks.results import RankingResult, Result
 from bothways.tasks.task import Scorer
 
 DEPTH = max(DEPTHS.values())
-# Names of prompts that models give to the two sides, the first that a model has is used.
-PROMPTS: dict[str, tuple[str, ...]] = {
-    "query": ("query", "search_query"),
-    "document": ("document", "passage", "search_document"),
-}
 # Saturation of counts and weight of lengths: Robertson and Zaragoza 2009.
 BM25_K, BM25_B = 1.2, 0.75
 MISSES_SHOWN = 10
@@ -139,18 +135,6 @@ def evaluate_retrieval(
         seed=seed,
     )
     return replace(report, task="embed")
-
-
-def embed_side(
-    model: Model, side: Literal["query", "document"], texts: Sequence[str], **options: Any
-) -> Embeddings:
-    """Vectors of queries or of documents, with the prompt that the model has for them, if any.
-
-    They have length 1 unless the model compares by dot product.
-    """
-    prompt = next((name for name in PROMPTS[side] if name in model.sentence.prompts), None)
-    unit = True if model.sentence.similarity == "cosine" else None
-    return model.embed(texts, prompt=prompt, normalize=unit, **options)
 
 
 def rankings(queries: Vectors, documents: Vectors, names: Sequence[str]) -> list[RankingResult]:

@@ -95,7 +95,8 @@ class LabelSets:
 
     def counts(self) -> NDArray[np.int64]:
         """For each label how often it was right, said and true, (3, C)."""
-        return self._counted.sum(1).astype(np.int64)
+        counts: NDArray[np.int64] = self._counted.sum(1).astype(np.int64)
+        return counts
 
     def _weights(self, examples: NDArray[np.int64] | None) -> Floats:
         if examples is None:

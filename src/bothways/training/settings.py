@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from bothways.config import CommonSettings, to_toml
 from bothways.errors import UsageError
+from bothways.training.run_tables import LoopSettings, NetworkSettings, OptimSettings
 from bothways.training.task_tables import (
     AnswerSettings,
     ClassifySettings,
@@ -22,7 +23,19 @@ from bothways.training.task_tables import (
     RegressSettings,
     RelateSettings,
     RerankSettings,
+    TagSettings,
 )
+from bothways.training.tuning_table import TuningSettings
+
+__all__ = [
+    "MAY_DIFFER",
+    "DataSettings",
+    "FinetuneSettings",
+    "LoopSettings",
+    "NetworkSettings",
+    "OptimSettings",
+    "flat",
+]
 
 # A run may be resumed with other values of these: they change no number of the training.
 MAY_DIFFER = frozenset(
@@ -31,6 +44,10 @@ MAY_DIFFER = frozenset(
         "resume",
         "overwrite",
         "track",
+        # Data are compared as read, by a hash, wherever they lie.
+        "data.train",
+        "data.dev",
+        "data.test",
         "loop.checkpoint_every",
         "loop.log_every",
         "loop.keep_checkpoints",
@@ -46,6 +63,7 @@ TASK_TABLES: dict[str, str] = {
     "answer": "answer",
     "embed": "embed",
     "regress": "regress",
+    "tag": "tag",
     "rerank": "rerank",
     "relate": "relate",
 }
@@ -118,81 +136,6 @@ class DataSettings:
 
 
 @dataclass(frozen=True)
-class NetworkSettings:
-    """What is changed about the encoder, and the new head.
-
-    Attributes:
-        pooling: what the head reads; auto is the form that the model's family publishes (its
-            pooler, or a dense layer over the first token), else the first token.
-        freeze: what does not learn: embeddings, a number of layers from the bottom (and the
-            embeddings), or encoder, where only the head learns.
-        hidden_dropout: dropout of embeddings and sub-layers; unset: the checkpoint's.
-        attention_dropout: dropout of attention weights; unset: the checkpoint's.
-        classifier_dropout: dropout before the head; unset: the checkpoint's.
-    """
-
-    pooling: Literal["auto", "pooler", "cls", "mean"] = "auto"
-    freeze: str | None = None
-    hidden_dropout: float | None = None
-    attention_dropout: float | None = None
-    classifier_dropout: float | None = None
-
-    @property
-    def dropout(self) -> dict[str, float]:
-        """The rates that are given, by their names in `DropoutConfig`."""
-        rates = {
-            "hidden": self.hidden_dropout,
-            "attention": self.attention_dropout,
-            "classifier": self.classifier_dropout,
-        }
-        return {name: rate for name, rate in rates.items() if rate is not None}
-
-
-@dataclass(frozen=True)
-class OptimSettings:
-    """The optimizer, AdamW, and its learning rate.
-
-    Attributes:
-        learning_rate: the peak; several, as in 2e-5,3e-5,5e-5, are all tried, best on dev.
-        weight_decay: of matrices and tables; biases and norms do not decay.
-        clip: largest norm of all gradients together; 0 for no limit.
-        warmup: share of the steps over which the rate rises; then it falls to 0 in a line.
-    """
-
-    learning_rate: tuple[float, ...] = (5e-5,)
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    warmup: float = 0.06
-
-
-@dataclass(frozen=True)
-class LoopSettings:
-    """How long, how much at once, and what is kept.
-
-    Attributes:
-        epochs: passes over the training data.
-        batch_size: examples a step; default 32, unless --batch-tokens is given.
-        accumulate: parts in which a step is computed, to save memory; the result is the same.
-        seeds: runs with this many seeds, counted up from --seed; the best on dev is kept.
-        metric: what the best weights are chosen by; default the task's own.
-        early_stop: epochs without improvement on dev after which a run ends; 0 for never.
-        checkpoint_every: steps between checkpoints; unset: one every 5 minutes.
-        keep_checkpoints: newest checkpoints that stay, besides the best one.
-        log_every: steps between lines of metrics.jsonl.
-    """
-
-    epochs: int = 3
-    batch_size: int | None = None
-    accumulate: int = 1
-    seeds: int = 1
-    metric: str | None = None
-    early_stop: int = 0
-    checkpoint_every: int | None = None
-    keep_checkpoints: int = 2
-    log_every: int = 10
-
-
-@dataclass(frozen=True)
 class FinetuneSettings:
     """Fine-tune an encoder on labelled data.
 
@@ -207,10 +150,12 @@ class FinetuneSettings:
         network: the encoder's dropout and frozen parts, and the head.
         optim: the optimizer.
         loop: how long, how much at once, what is kept.
+        tuning: what goes beyond plain fine-tuning.
         classify: what only --task classify has.
         answer: what only --task answer has.
         embed: what only --task embed has.
         regress: what only --task regress has.
+        tag: what only --task tag has.
         rerank: what only --task rerank has.
         relate: what only --task relate has.
         common: seed, device, lengths, file formats.
@@ -231,10 +176,12 @@ class FinetuneSettings:
     network: NetworkSettings = field(default_factory=NetworkSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
+    tuning: TuningSettings = field(default_factory=TuningSettings)
     classify: ClassifySettings = field(default_factory=ClassifySettings)
     answer: AnswerSettings = field(default_factory=AnswerSettings)
     embed: EmbedSettings = field(default_factory=EmbedSettings)
     regress: RegressSettings = field(default_factory=RegressSettings)
+    tag: TagSettings = field(default_factory=TagSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
     relate: RelateSettings = field(default_factory=RelateSettings)
     common: CommonSettings = field(default_factory=CommonSettings)
@@ -340,6 +287,17 @@ class FinetuneSettings:
             problems.append(
                 "--freeze encoder leaves nothing: in an embedder nothing but the encoder learns"
             )
+        problems += self.tuning.problems(
+            task=self.task,
+            freeze=self.network.freeze,
+            has_dev=self.has_dev,
+            windows=self.common.policy == "windows",
+            multi_label=self.classify.multi_label,
+        )
+        if self.common.max_length is not None and self.common.max_length < 1:
+            problems.append(f"--max-length is {self.common.max_length}; expected at least 1")
+        if self.task == "multi-label":
+            problems.append("several labels a text are --task classify --multi-label")
         if self.resume and self.overwrite:
             problems.append("give --resume or --overwrite, not both")
         if not self.has_dev:
@@ -359,11 +317,23 @@ class FinetuneSettings:
         """These settings as a recipe, without what is said anew each time."""
         return to_toml(dataclasses.replace(self, resume=False, overwrite=False))
 
+    def given(self) -> dict[str, Any]:
+        """All settings as flat JSON values by key path."""
+        values = dict(flat(dataclasses.asdict(self)))
+        found: dict[str, Any] = json.loads(json.dumps(values, default=str))
+        return found
+
     def deciding(self) -> dict[str, Any]:
-        """What decides the numbers of a run, as flat JSON values by key path."""
-        given = dict(flat(dataclasses.asdict(self)))
-        values: dict[str, Any] = json.loads(json.dumps(given, default=str))
-        return {key: value for key, value in values.items() if key not in MAY_DIFFER}
+        """Those that decide the numbers of a run; a path counts however it is spelled."""
+        values = dict(flat(dataclasses.asdict(self)))
+        if Path(self.model).exists():
+            values["model"] = Path(self.model)
+        paths = {
+            key: str(value.resolve()) for key, value in values.items() if isinstance(value, Path)
+        }
+        return {
+            key: value for key, value in (self.given() | paths).items() if key not in MAY_DIFFER
+        }
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

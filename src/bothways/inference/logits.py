@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from bothways.data.collate import Source
 from bothways.inference.predictor import evaluating, run
+from bothways.model.crf import with_head
 from bothways.model.encoder import Encoder
 from bothways.model.layout import Batch, Layout
 from bothways.tokenization.encoding import Encoding
@@ -61,4 +62,4 @@ def head_logits(
         Layout.packed([len(pieces) for pieces in ids]),
         sources=tuple(sources),
     )
-    return torch.cat([found[index] for index in range(len(sources))]), whole
+    return torch.cat([found[index] for index in range(len(sources))]), with_head(whole, head)

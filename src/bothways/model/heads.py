@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from bothways.errors import ConfigError, nearest
 from bothways.model.activations import ACTIVATIONS
 from bothways.model.config import Activation
+from bothways.model.crf import CrfHead
 from bothways.model.dropout import Dropout
 from bothways.model.encoder import EncoderOutput
 from bothways.model.layout import Batch
@@ -330,6 +331,7 @@ def _norm(size: int, eps: float, bias: HeadBias) -> nn.LayerNorm:
 HEADS: dict[str, type[nn.Module]] = {
     "classification": ClassificationHead,
     "token": TokenHead,
+    "crf": CrfHead,
     "replaced": ReplacedTokenHead,
     "summary": SummaryHead,
     "window_attention": WindowAttentionHead,

@@ -19,6 +19,7 @@ TASKS: dict[str, tuple[str, str]] = {
     "classify": ("bothways.tasks.classify", "ClassifyTask"),
     "multi-label": ("bothways.tasks.multi_label", "MultiLabelTask"),
     "embed": ("bothways.tasks.embed", "EmbedTask"),
+    "tag": ("bothways.tasks.tag", "TagTask"),
     "regress": ("bothways.tasks.regress", "RegressTask"),
 }
 

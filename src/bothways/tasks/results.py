@@ -67,11 +67,22 @@ class SpanResult:
 
 @dataclass(frozen=True)
 class TagResult:
-    """A sentence's tags, one a word, and the spans they make."""
+    """A sentence's tags, one a word, and the spans they make.
+
+    Attributes:
+        words: as given, or as the text was split.
+        tags: one a word.
+        spans: what the tags make; the probability of one is the product of its words'.
+        probabilities: of each word's tag; 0 where the word was not read.
+        unread: which words, from 0, no model saw, because they were cut or became no token; their
+            tag is the one for words of which nothing is known.
+    """
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
     spans: tuple[SpanResult, ...]
+    probabilities: tuple[float, ...] = ()
+    unread: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

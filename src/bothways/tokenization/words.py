@@ -76,6 +76,29 @@ def text_words(text: str) -> list[tuple[int, int]]:
     return spans
 
 
+def words_and_marks(text: str) -> list[tuple[int, int]]:
+    """Where words, and marks between them, start and end: nothing but space and controls is left.
+
+    As in annex 29 of the Unicode standard, an apostrophe or a point between letters, and a point,
+    comma or colon between digits, belong to the word. So do a web address, and the sign before a
+    @name or #topic. Any other mark, symbol or picture is one of its own.
+
+    Example:
+        >>> text = "@ann don't pay 3.50!"
+        >>> [text[start:end] for start, end in words_and_marks(text)]
+        ['@ann', "don't", 'pay', '3.50', '!']
+    """
+    inner = sorted({place for span in unspaced_words(text) for place in span})
+    spans: list[tuple[int, int]] = []
+    for match in _word_or_mark().finditer(text):
+        start, end = match.span()
+        for place in inner[bisect_right(inner, start) : bisect_left(inner, end)]:
+            spans.append((start, place))
+            start = place
+        spans.append((start, end))
+    return spans
+
+
 def sentences(text: str) -> Places:
     """Where the sentences of a text start, by stops and line ends; the first at 0.
 
@@ -99,6 +122,24 @@ def _word() -> re.Pattern[str]:
     apart = [chr(code) for code in range(0x10000) if unicodedata.category(chr(code))[0] in "PS"]
     pictures = "\U0001f000-\U0001faff"
     return re.compile(f"[^\\s\\x00-\\x1f{pictures}{re.escape(''.join(apart))}]+")
+
+
+@cache
+def _word_or_mark() -> re.Pattern[str]:
+    word = _word().pattern
+    letter, letter_or_digit = r"[^\W\d_]", r"[^\W_]"
+    joints = "|".join(
+        f"(?<={side}){mark}(?={side})"
+        for side, mark in ((letter, "['’]"), (letter_or_digit, r"\."), (r"\d", "[,:]"))
+    )
+    flag = "[\U0001f1e6-\U0001f1ff]{2}"
+    follow = "[\u0300-\u036f\u20d0-\u20ff\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]"
+    mark = rf"[^\s\x00-\x1f\x7f-\x9f]{follow}*(?:\u200d[^\s\x00-\x1f]{follow}*)*"
+    return re.compile(
+        r"(?:https?://|www\.)[^\s<>\"]*[^\s<>\".,;:!?'’)\]]"
+        rf"|(?:(?<!\w)[@#])?{word}(?:(?:{joints}|_+){word})*"
+        f"|{flag}|{mark}"
+    )
 
 
 @cache

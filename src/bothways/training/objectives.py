@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from bothways.model.crf import with_head
 from bothways.model.encoder import Encoder
 from bothways.model.layout import Batch
 from bothways.tasks.task import Task
@@ -101,7 +102,7 @@ class TaskObjective(Objective):
         logits = self.logits(batch)
         if self._over_ranks:
             return loss_over_ranks(self.task, logits, batch)
-        return self.task.loss(logits, batch)[0]
+        return self.task.loss(logits, with_head(batch, self.head))[0]
 
     def logits(self, batch: Batch) -> Tensor:
         """What the head makes of a batch."""

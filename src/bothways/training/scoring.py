@@ -11,6 +11,7 @@ import torch
 
 from bothways.inference.batches import CPU_BATCH_TOKENS, GPU_BATCH_TOKENS, plan_batches
 from bothways.inference.predictor import evaluating
+from bothways.model.crf import with_head
 from bothways.tasks.results import Result
 from bothways.training.examples import EncodedExamples
 from bothways.training.freezing import HeadObjective
@@ -42,6 +43,7 @@ def score(
             batch = data.batch(indices).to(runtime.device)
             with runtime.forward():
                 logits = objective.logits(batch)
+            batch = with_head(batch, objective.head)
             found.update(zip(indices, task.decode(logits.float(), batch), strict=True))
     results = dict(runtime.gather(list(found.items())))
     ordered = [results[index] for index in range(len(data.examples))]

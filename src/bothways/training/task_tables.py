@@ -111,3 +111,22 @@ class RelateSettings:
     """
 
     relation_state: Literal["entities", "cls"] = "entities"
+
+
+@dataclass(frozen=True)
+class TagSettings:
+    """What only tagging has.
+
+    Attributes:
+        column: column of the tags, a number in CoNLL and a name in CoNLL-U; unset: the last one,
+            in CoNLL-U upos.
+        scheme: how tags make spans; auto: found in the tags; none: they make none.
+        crf: let tags depend on their neighbours (a linear-chain conditional random field); what
+            the scheme forbids is then never predicted.
+        label_pieces: which pieces of a word are learned and asked for its tag.
+    """
+
+    column: str | None = None
+    scheme: Literal["auto", "none", "io", "bio", "bioes", "bilou"] = "auto"
+    crf: bool = False
+    label_pieces: Literal["first", "all"] = "first"

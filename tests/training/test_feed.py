@@ -78,14 +78,20 @@ def test_going_on_makes_no_batch_of_the_past() -> None:
 def test_ranks_and_micro_batches_share_each_step(micro_batches: int, num_ranks: int) -> None:
     feeds = [feed(micro_batches, rank, num_ranks) for rank in range(num_ranks)]
     for single, *parts in zip(feed().steps({}), *(f.steps({}) for f in feeds), strict=True):
-        assert {len(part.micro) for part in parts} == {micro_batches}
+        size = len(examples(single))
+        assert {len(part.micro) for part in parts} == {min(micro_batches, -(-size // num_ranks))}
         read = [example for part in parts for example in examples(part)]
         assert sorted(read) == sorted(examples(single))
         assert all(part.cursor == single.cursor for part in parts)
 
 
+def test_there_are_no_more_parts_than_examples() -> None:
+    """Each part costs a forward pass, also one that would read nothing."""
+    assert [len(step.micro) for step in feed(100).steps({})][:5] == [5, 5, 5, 5, 3]
+
+
 def test_a_rank_with_nothing_left_runs_an_uncounted_stand_in() -> None:
-    last = [list(feed(4, rank, 3).steps({}))[4] for rank in range(3)]  # 3 examples, 12 parts
+    last = [list(feed(4, rank, 2).steps({}))[4] for rank in range(2)]  # 3 examples, 4 parts
     counted = [micro.counted for step in last for micro in step.micro]
     assert counted.count(True) == 3
     assert all(micro.batch.layout.num_sequences == 1 for step in last for micro in step.micro)

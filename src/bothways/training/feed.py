@@ -140,8 +140,10 @@ class ExampleFeed:
             start = 0
 
     def _micro(self, indices: Sequence[int]) -> tuple[MicroBatch, ...]:
-        parts = split_evenly(indices, self._micro_batches * self._num_ranks)
-        mine = [parts[index * self._num_ranks + self._rank] for index in range(self._micro_batches)]
+        # No more parts than examples: an empty one costs a forward pass all the same.
+        count = min(self._micro_batches, -(-len(indices) // self._num_ranks))
+        parts = split_evenly(indices, count * self._num_ranks)
+        mine = [parts[index * self._num_ranks + self._rank] for index in range(count)]
         return tuple(
             MicroBatch(self._make_batch(part or indices[:1]), counted=bool(part)) for part in mine
         )

@@ -22,9 +22,12 @@ from bothways.inference.model import Model
 from bothways.tasks.task import Task
 from bothways.tokenization.encoding import Ledger
 from bothways.training.examples import TrainingData, new_task, read_splits
+from bothways.training.freezing import check_freeze
+from bothways.training.grid import RunResult, RunSpec, grid, grid_tables, spread_as_list
+from bothways.training.layers import check_reinit
 from bothways.training.output import claim_output
-from bothways.training.recorder import OnEvent
-from bothways.training.runs import Runner, RunResult, RunSpec, grid
+from bothways.training.recorder import OnEvent, check_trackers
+from bothways.training.runs import Runner
 from bothways.training.runtime import Runtime
 from bothways.training.saving import judge_result, save_result, tune
 from bothways.training.settings import FinetuneSettings
@@ -67,6 +70,7 @@ class FinetuneResult:
             },
             "runs": [dataclasses.asdict(run) for run in self.runs],
             "best": self.best.name,
+            "spread": spread_as_list(self.runs),
             "ledger": self.ledger.as_dict(),
             "seconds": self.seconds,
         }
@@ -96,18 +100,23 @@ def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> 
     settings.check()
     task = new_task(settings)
     metric = chosen_metric(settings, task)
+    check_trackers(settings.track)
     runtime = Runtime(
         device=settings.common.device,
         precision=settings.common.precision,
         threads=settings.common.threads,
     )
     claim_output(settings, runtime, [spec.folder for spec in grid(settings)])
-    splits = read_splits(settings, task)
+    # The model first: that it has so few layers or positions is known before any data is read.
     base = load_parts(settings.model)
     model = Model(base)
     common = settings.common
     kept = common.policy or getattr(task, "default_policy", None)
     policy = model.policy(common.max_length, kept, common.overlap)
+    check_freeze(base.config, settings.network.freeze)
+    check_reinit(base.config, settings.tuning.reinit_layers, settings.network.freeze)
+    splits = read_splits(settings, task)
+    metric = chosen_metric(settings, splits.task)  # which metrics there are may be up to the data
     data = TrainingData.encode(splits, model.tokenizer, policy)
     say_what_is_unusual(settings)
     runner = Runner(
@@ -118,6 +127,8 @@ def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> 
     parts = parts.trained() if finish is None else finish(parts.trained())
     data = tune(data, parts)
     report = judge_result(settings, data, parts)
+    tables = (*report.tables, *grid_tables(results, best))
+    report = dataclasses.replace(report, tables=tables)
     if runtime.is_main:
         save_result(settings, data, parts, report, results)
     runtime.wait()

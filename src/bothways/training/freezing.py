@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from bothways.data.collate import Source
 from bothways.errors import UsageError
 from bothways.inference.predictor import run
+from bothways.model.config import EncoderConfig
 from bothways.model.encoder import Encoder, EncoderOutput
 from bothways.model.layout import Batch, Layout
 from bothways.tasks.task import Task
@@ -35,25 +36,47 @@ def freeze(encoder: Encoder, what: str | None) -> None:
     Raises:
         UsageError: for anything else, or more layers than there are.
     """
+    check_freeze(encoder.config, what)
     if what is None:
         return
     if what == "encoder":
         encoder.requires_grad_(False)
         return
-    count = 0 if what == "embeddings" else int(what) if what.isdigit() else -1
-    axis = encoder.config
+    frozen = _frozen_blocks(encoder.config, what)
+    encoder.embeddings.requires_grad_(False)
+    for index in frozen:
+        encoder.layers[index].requires_grad_(False)
+
+
+def check_freeze(axis: EncoderConfig, what: str | None) -> None:
+    """Refuse what cannot be frozen of an encoder.
+
+    Args:
+        axis: its configuration.
+        what: as `freeze` takes it.
+
+    Raises:
+        UsageError: as `freeze`.
+    """
+    if what in (None, "encoder"):
+        return
+    count = _count(what or "")
     if count < 0 or (what != "embeddings" and not 1 <= count <= axis.num_layers):
         raise UsageError(f"--freeze is {what!r}; expected {KINDS} from 1 to {axis.num_layers}")
     shared = {index for blocks in axis.block_order[count:] for index in blocks}
-    frozen = {index for blocks in axis.block_order[:count] for index in blocks}
-    if frozen & shared:
+    if _frozen_blocks(axis, what or "") & shared:
         raise UsageError(
             f"--freeze {what}: the layers of this encoder share their weights, so the lower ones "
             "cannot be frozen alone; use embeddings or encoder"
         )
-    encoder.embeddings.requires_grad_(False)
-    for index in frozen:
-        encoder.layers[index].requires_grad_(False)
+
+
+def _count(what: str) -> int:
+    return 0 if what == "embeddings" else int(what) if what.isdigit() else -1
+
+
+def _frozen_blocks(axis: EncoderConfig, what: str) -> set[int]:
+    return {index for blocks in axis.block_order[: _count(what)] for index in blocks}
 
 
 class KeptStates:

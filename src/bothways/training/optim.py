@@ -7,7 +7,7 @@ with bounded updates (`stable_adamw.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -20,7 +20,13 @@ OptimizerName = Literal["adamw", "stable-adamw", "muon"]
 Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
 
 
-def parameter_groups(module: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
+def parameter_groups(
+    module: nn.Module,
+    *,
+    weight_decay: float,
+    learning_rate: float | None = None,
+    factors: Mapping[int, float] | None = None,
+) -> list[dict[str, Any]]:
     """Parameters that learn, in two groups: matrices and tables decay, biases and norms do not.
 
     Biases and the scales of norms are the parameters with fewer than two dimensions. A parameter
@@ -29,6 +35,8 @@ def parameter_groups(module: nn.Module, *, weight_decay: float) -> list[dict[str
     Args:
         module: its parameters with a gradient are taken.
         weight_decay: of the first group.
+        learning_rate: the peak that factors are of.
+        factors: on the rate, by identity of the parameter; there are then two groups a factor.
 
     Raises:
         TrainingError: when no parameter has a gradient.
@@ -38,6 +46,17 @@ def parameter_groups(module: nn.Module, *, weight_decay: float) -> list[dict[str
         raise TrainingError(
             "nothing is left to train: every parameter is frozen; freeze fewer layers"
         )
+    if factors is not None:
+        assert learning_rate is not None
+        return [
+            group | {"lr": learning_rate * factor}
+            for factor in sorted({factors[id(p)] for p in learned}, reverse=True)
+            for group in _two([p for p in learned if factors[id(p)] == factor], weight_decay)
+        ]
+    return _two(learned, weight_decay)
+
+
+def _two(learned: Sequence[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
     groups = [
         {"params": [p for p in learned if p.ndim >= 2], "weight_decay": weight_decay},
         {"params": [p for p in learned if p.ndim < 2], "weight_decay": 0.0},
@@ -52,6 +71,7 @@ def adamw(
     weight_decay: float = 0.01,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
+    factors: Mapping[int, float] | None = None,
 ) -> torch.optim.AdamW:
     """AdamW in one fused pass over all parameters that learn.
 
@@ -62,10 +82,13 @@ def adamw(
         weight_decay: decoupled from the gradient; not on biases and norms.
         betas: decay of the two moments.
         eps: added to the root of the second moment.
+        factors: on the rate of each parameter, by its identity; None for 1.
 
     Source: Loshchilov and Hutter 2019.
     """
-    groups = parameter_groups(module, weight_decay=weight_decay)
+    groups = parameter_groups(
+        module, weight_decay=weight_decay, learning_rate=learning_rate, factors=factors
+    )
     return _with_peak(torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=eps, fused=True))
 
 

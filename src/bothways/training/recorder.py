@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -209,13 +209,33 @@ def _whole_lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def _tracker(name: str, run: str, folder: Path) -> Any:
+def check_trackers(names: Sequence[str]) -> None:
+    """Refuse trackers that are not known or not installed.
+
+    Args:
+        names: as `Recorder` takes them.
+
+    Raises:
+        UsageError: for a name that is not known.
+        MissingExtraError: when its library is not installed.
+    """
+    if not names:
+        return
     from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 
-    if name not in LOGGER_TYPE_TO_CLASS:
-        raise UsageError(f"no tracker is called {name!r}; {nearest(name, LOGGER_TYPE_TO_CLASS)}")
-    if name not in [str(getattr(known, "value", known)) for known in get_available_trackers()]:
-        raise MissingExtraError(name, "track")
+    here = [str(getattr(known, "value", known)) for known in get_available_trackers()]
+    for name in names:
+        if name not in LOGGER_TYPE_TO_CLASS:
+            hint = nearest(name, LOGGER_TYPE_TO_CLASS)
+            raise UsageError(f"--track: no tracker is called {name!r}; {hint}")
+        if name not in here:
+            raise MissingExtraError(name, "track")
+
+
+def _tracker(name: str, run: str, folder: Path) -> Any:
+    from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+
+    check_trackers([name])
     kind = LOGGER_TYPE_TO_CLASS[name]
     tracker = kind(run, logging_dir=str(folder)) if kind.requires_logging_directory else kind(run)
     tracker.start()

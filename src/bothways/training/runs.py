@@ -1,19 +1,19 @@
-"""One run of fine-tuning, and the grid of runs over learning rates and seeds.
+"""One run of fine-tuning.
 
 A run is a function of the settings, its learning rate and its seed: a new head on a copy of the
 encoder, trained, with the best weights put back at the end. What comes before (data) and after
-(choice, report, saving) is in `finetune.py`.
+(choice, report, saving) is in `finetune.py`; which runs there are is in `grid.py`.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import logging
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ from bothways.tasks.embed import EmbedTask
 from bothways.training.examples import EncodedExamples, TrainingData
 from bothways.training.feed import ExampleFeed
 from bothways.training.freezing import HeadObjective, KeptStates, freeze
+from bothways.training.grid import RunResult, RunSpec
+from bothways.training.layers import layer_factors, reinitialise
 from bothways.training.loop import LoopPlan, train
 from bothways.training.objectives import TaskObjective
 from bothways.training.optim import adamw
@@ -37,72 +39,13 @@ from bothways.training.runtime import Runtime, seeded
 from bothways.training.schedule import linear
 from bothways.training.scoring import score
 from bothways.training.settings import FinetuneSettings
-from bothways.training.state import CheckpointStore
+from bothways.training.state import CheckpointStore, refuse_other_settings
 
 logger = logging.getLogger(__name__)
 
 RESULT_NAME = "run.json"
 # Activations of a small encoder on so many tokens are a few gigabytes.
 PIECE_TOKENS = 16_384
-
-
-@dataclass(frozen=True)
-class RunSpec:
-    """One cell of the grid.
-
-    Attributes:
-        name: of the run and of its folder.
-        learning_rate: the peak.
-        seed: of its head, order and dropout.
-        number, num_runs: which one of how many, from 1.
-        folder: for its metrics and checkpoints.
-    """
-
-    name: str
-    learning_rate: float
-    seed: int
-    number: int
-    num_runs: int
-    folder: Path
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What came of a run.
-
-    Attributes:
-        name: of the run.
-        learning_rate: the peak.
-        seed: of its head, order and dropout.
-        value: of the metric that the best weights were chosen by; None without held-out data.
-        best_step: step of the weights that were kept.
-        step: steps taken.
-        stopped_early: whether it ended before its last step.
-        metrics: on dev, at the best step.
-        seconds: of all its parts together.
-    """
-
-    name: str
-    learning_rate: float
-    seed: int
-    value: float | None
-    best_step: int
-    step: int
-    stopped_early: bool
-    metrics: Mapping[str, float]
-    seconds: float
-
-
-def grid(settings: FinetuneSettings) -> list[RunSpec]:
-    """The runs that the settings ask for; a single one has the output folder for itself."""
-    rates, seeds = settings.optim.learning_rate, range(settings.loop.seeds)
-    cells = [(rate, settings.common.seed + number) for rate in rates for number in seeds]
-    specs = []
-    for number, (rate, seed) in enumerate(cells, start=1):
-        name = f"lr-{rate:g}-seed-{seed}"
-        folder = settings.output / "runs" / name if len(cells) > 1 else settings.output
-        specs.append(RunSpec(name, rate, seed, number, len(cells), folder))
-    return specs
 
 
 class Runner:
@@ -130,15 +73,25 @@ class Runner:
         self.settings, self.data, self.base = settings, data, base
         self.runtime, self.metric, self.on_event = runtime, metric, on_event
         self.direction = data.splits.task.metric_directions[metric]
-        self._fingerprint = data.train.fingerprint()
+        self._fingerprints = {
+            f"{name} data": encoded.fingerprint()
+            for name, encoded in (("training", data.train), ("dev", data.dev))
+            if encoded is not None
+        }
         self._states_kept = False
 
     def finished(self, spec: RunSpec) -> RunResult | None:
-        """The stored result of a run of a grid that is over already."""
+        """The stored result of a run of a grid that is over already.
+
+        Raises:
+            TrainingError: when it was made with other settings or data.
+        """
         path = spec.folder / RESULT_NAME
         if spec.num_runs == 1 or not path.exists():
             return None
-        return RunResult(**read_json_object(path))
+        stored = read_json_object(path)
+        refuse_other_settings(stored["settings"], self._deciding(spec), path)
+        return RunResult(**stored["result"])
 
     def run(self, spec: RunSpec) -> tuple[RunResult, Parts]:
         """Train one run, from its newest checkpoint where there is one.
@@ -167,6 +120,7 @@ class Runner:
                 objective,
                 learning_rate=spec.learning_rate,
                 weight_decay=settings.optim.weight_decay,
+                factors=self._factors(objective),
             ),
             feed=feed,
             plan=plan,
@@ -194,7 +148,8 @@ class Runner:
             seconds=progress.seconds,
         )
         if spec.num_runs > 1 and self.runtime.is_main:
-            write_json(spec.folder / RESULT_NAME, dataclasses.asdict(result))
+            record = {"result": dataclasses.asdict(result), "settings": self._deciding(spec)}
+            write_json(spec.folder / RESULT_NAME, record)
         return result, parts
 
     def best_weights(self, spec: RunSpec, result: RunResult) -> Parts:
@@ -236,6 +191,7 @@ class Runner:
                 problem_type=task.state().get("problem_type"),
                 kind=kind,
             )
+            reinitialise(parts.encoder, settings.tuning.reinit_layers)
         freeze(parts.encoder, settings.network.freeze)
         # Dev is scored along the way, over the fast path for inference.
         for module in (parts.encoder, parts.reader):
@@ -293,14 +249,27 @@ class Runner:
         return smallest
 
     def _store(self, spec: RunSpec) -> CheckpointStore:
-        settings = self.settings.deciding() | {
+        return CheckpointStore(
+            spec.folder,
+            settings=self._deciding(spec),
+            keep=self.settings.loop.keep_checkpoints,
+        )
+
+    def _deciding(self, spec: RunSpec) -> dict[str, Any]:
+        """What decides the numbers of a run: settings, and the data as read, wherever it lies."""
+        given: dict[str, Any] = json.loads(json.dumps(self.settings.deciding()))
+        return given | {
             "optim.learning_rate": spec.learning_rate,
             "common.seed": spec.seed,
-            "training data": self._fingerprint,
+            **self._fingerprints,
         }
-        return CheckpointStore(
-            spec.folder, settings=settings, keep=self.settings.loop.keep_checkpoints
-        )
+
+    def _factors(self, objective: TaskObjective | HeadObjective) -> dict[int, float] | None:
+        """Factors on the learning rate where layers have their own."""
+        decay = self.settings.tuning.layer_decay
+        if decay == 1.0 or isinstance(objective, HeadObjective):
+            return None
+        return layer_factors(objective, objective.encoder, decay)
 
     def _feed(self, spec: RunSpec) -> ExampleFeed:
         settings, data, smallest = self.settings, self.data.train, self._smallest_batch()

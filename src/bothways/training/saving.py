@@ -12,12 +12,12 @@ from bothways.checkpoints.parts import Parts
 from bothways.checkpoints.save import save_parts
 from bothways.evaluation.evaluate import evaluate, versions
 from bothways.evaluation.findings import truncation_finding
-from bothways.evaluation.result import Finding, Report, Table
+from bothways.evaluation.result import Finding, Report
 from bothways.inference.model import Model
 from bothways.report.write import write_report
 from bothways.tasks.task import Task
 from bothways.training.examples import TrainingData, file_options
-from bothways.training.runs import RunResult, grid
+from bothways.training.grid import RunResult, grid
 from bothways.training.settings import FinetuneSettings
 
 
@@ -109,7 +109,7 @@ def save_result(
         "overlap": data.policy.overlap,
         "provenance": {
             "base_model": settings.model,
-            "settings": settings.deciding(),
+            "settings": settings.given(),
             "runs": [dataclasses.asdict(run) for run in runs],
             "best": best.name,
             "examples": {
@@ -121,8 +121,6 @@ def save_result(
             "versions": versions(),
         },
     }
-    if len(runs) > 1:
-        report = dataclasses.replace(report, tables=(*report.tables, runs_table(runs, best)))
     save_parts(
         dataclasses.replace(
             parts,
@@ -145,24 +143,6 @@ def best_of(runs: Sequence[RunResult], task: Task[Any], settings: FinetuneSettin
     """The first of the runs with the best value on dev."""
     direction = task.metric_directions[settings.loop.metric or task.main_metric]
     return max(runs, key=lambda run: float("-inf") if run.value is None else run.value * direction)
-
-
-def runs_table(runs: Sequence[RunResult], best: RunResult) -> Table:
-    """All runs of a grid side by side."""
-    metrics = list(dict.fromkeys(name for run in runs for name in run.metrics))
-    rows = tuple(
-        (
-            f"{run.name} (kept)" if run is best else run.name,
-            run.learning_rate,
-            run.seed,
-            run.best_step,
-            *(run.metrics.get(metric) for metric in metrics),
-            round(run.seconds, 1),
-        )
-        for run in runs
-    )
-    columns = ("run", "learning rate", "seed", "best step", *metrics, "seconds")
-    return Table("runs", "All runs, scored on dev", columns, rows)
 
 
 def card(
@@ -203,6 +183,8 @@ def card(
         use=(
             "import bothways",
             f"model = bothways.load({str(settings.output)!r})",
-            'print(model.predict(["A text."]))',
+            'print(model.embed(["A text."]).vectors)'
+            if splits.task.name == "embed"
+            else 'print(model.predict(["A text."]))',
         ),
     )

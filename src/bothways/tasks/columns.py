@@ -8,7 +8,7 @@ error lists the columns there are. Here too: `refuse`, one error for many rows. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import NoReturn
 
 from bothways.data.rows import Row
@@ -72,6 +72,30 @@ def find_columns(rows: Sequence[Row], given: Columns, *, labelled: bool) -> Colu
         free = {lower: name for lower, name in by_lower.items() if name not in (text, pair)}
         label = _only(LABEL_NAMES, free) or _not_obvious(file, names, "label", LABEL_NAMES, free)
     return Columns(text, pair, label, named["group"])
+
+
+def with_usual(rows: Sequence[Row], given: Columns, **usual: Sequence[str]) -> Columns:
+    """The columns given, and the others by a task's own names, where just one of them is there.
+
+    Args:
+        rows: of a file.
+        given: what the caller named.
+        usual: for fields of `Columns`, names in lower case.
+
+    Example:
+        >>> rows = [Row({"text": "fine", "Stars": "4"}, "a.csv", 2)]
+        >>> with_usual(rows, Columns(), label=("score", "stars")).label
+        'Stars'
+    """
+    by_lower = {name.lower(): name for row in reversed(rows) for name in row.cells}
+    taken = {name for name in vars(given).values() if name is not None}
+    found = dict[str, str]()
+    for field, names in usual.items():
+        there = [by_lower[name] for name in names if by_lower.get(name, "") not in {"", *taken}]
+        if getattr(given, field) is None and len(there) == 1:
+            found[field] = there[0]
+            taken.add(there[0])
+    return replace(given, **found)
 
 
 def refuse(what: str, places: Iterable[str], advice: str) -> NoReturn:

@@ -142,10 +142,10 @@ def best_threshold(probabilities: Floats, truth: Flags, *, default: float = 0.5)
     ranked, right = probabilities[order], np.cumsum(truth[order])
     said = np.arange(1, len(ranked) + 1)
     # A threshold lies below a place whose next is less probable; below the last one too.
-    after = np.append(ranked[1:], 0.0)
+    after = np.append(ranked[1:], -1.0)
     places = np.flatnonzero(ranked > after)
     f1 = 2 * right[places] / (said[places] + truth.sum())
-    middles = (ranked[places] + after[places]) / 2
+    middles = (ranked[places] + after[places].clip(min=0.0)) / 2
     best = np.flatnonzero(f1 == f1.max())
     # Where the default lies between the same two neighbours, it is as good.
     inside = (after[places] < default) & (default <= ranked[places])

@@ -124,9 +124,9 @@ def errors_finding(
     return Finding("errors", "note" if weak else "fine", text, numbers)
 
 
-def baselines_not_asked() -> Finding:
+def baselines_not_asked(what: str = "a bag of words") -> Finding:
     """The baseline that needs training texts, when there are none."""
-    text = "Not compared with a bag of words: that needs the training texts (--train)."
+    text = f"Not compared with {what}: that needs the training texts (--train)."
     return Finding("baseline", "not asked", text)
 
 
@@ -146,6 +146,9 @@ def truncation_finding(ledger: Ledger) -> Finding:
             f"{LOST[ledger.end]}: {ledger.tokens_cut:,} of {ledger.tokens:,} tokens "
             f"({ledger.share_cut:.1%}) were never read."
         )
+    if ledger.targets_cut:
+        severity = "note" if severity == "fine" else severity
+        text += f" {ledger.targets_cut:,} of what was to be found lies in no window whole."
     return Finding("truncation", severity, text, {**ledger.as_dict(), "share_of_texts_cut": share})
 
 

@@ -23,6 +23,7 @@ PARTS: dict[str, tuple[str, str]] = {
     "multi-label": ("bothways.evaluation.multi_label", "multi_label_parts"),
     "embed": ("bothways.evaluation.embedding", "embedding_parts"),
     "retrieval": ("bothways.evaluation.retrieval", "retrieval_parts"),
+    "tag": ("bothways.evaluation.tagging", "tagging_parts"),
     "regress": ("bothways.evaluation.regression", "regression_parts"),
 }
 

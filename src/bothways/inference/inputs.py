@@ -23,9 +23,14 @@ Text = str | Pair
 
 
 def task_of(parts: Parts) -> Task[Any] | None:
-    """The task that the folder names; a published classifier says it with its labels alone."""
+    """The task that the folder names; a published head says it by its class and its labels."""
     if "task" in parts.settings:
         return task_from_state(parts.settings["task"])
+    published = parts.family.heads.get(parts.architecture)
+    if published is not None and published.kind == "token" and parts.labels:
+        return task_from_state({"name": "tag", "labels": parts.labels})
+    if parts.head is not None and published is not None and published.kind == "answer":
+        return task_from_state({"name": "answer"})
     single = parts.problem_type in (None, "single_label_classification")
     several = parts.problem_type == "multi_label_classification"
     classifies = isinstance(parts.head, ClassificationHead) and bool(parts.labels)

@@ -122,7 +122,8 @@ class Model:
         """
         usable = self.encoder.config.embeddings.usable_positions
         longest = min(self.tokenizer.declared_max_length or usable, usable)
-        return cut_policy(self.parts.settings, usable, longest, max_length, keep, overlap)
+        stored = {"policy": getattr(self.task, "default_policy", "head"), **self.parts.settings}
+        return cut_policy(stored, usable, longest, max_length, keep, overlap)
 
     def embed(
         self,

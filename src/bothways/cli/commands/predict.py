@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ class Settings:
         labels: other labels than the model's, for a classifier of entailment (zero-shot).
         template: the sentence that each of these labels is put into, {} standing for the label.
         multi_label: judge each of these labels for itself.
+        n_best: best spans to list as alternatives, for a model that answers.
         overwrite: replace an output that exists.
     """
 
@@ -46,6 +47,7 @@ class Settings:
     labels: tuple[str, ...] = ()
     template: str | None = None
     multi_label: bool = False
+    n_best: int = 0
     overwrite: bool = False
     columns: ColumnSettings = field(default_factory=ColumnSettings)
     common: CommonSettings = field(default_factory=CommonSettings)
@@ -107,6 +109,8 @@ def _stream(
         predict: Callable[..., Iterator[Results]] = partial(_ask, model, settings)
     else:
         task, options = task_of(model, settings.columns), file_options(common, model)
+        if settings.n_best:
+            model.task = _listing(task, settings.n_best)
         predict = model.predict_stream
     policy = model.policy(common.max_length, common.policy, common.overlap)
     for chunk in chunks(options.rows(settings.input), CHUNK_TEXTS):
@@ -117,9 +121,20 @@ def _stream(
         ):
             ledgers.append(part.ledger)
             for result in part:
-                yield {"line": next(lines).line, **as_dict(result)}
+                row = next(lines)
+                named = {"id": row.cells["id"]} if "id" in row.cells else {}
+                yield {"line": row.line, **named, **as_dict(result)}
     if settings.output is None:
         logger.info("%s", Ledger.total(ledgers).sentence())
+
+
+def _listing(task: Task[Any], count: int) -> Task[Any]:
+    """The task, its results listing so many alternatives."""
+    if not hasattr(task, "n_best"):
+        raise UsageError(
+            f"--n-best is for models that answer questions; this one's task is {task.name}"
+        )
+    return replace(task, n_best=count)  # type: ignore[type-var]
 
 
 def _texts_alone(settings: Settings) -> Task[Any]:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from bothways.data.collate import Source, collate
 from bothways.data.readers import read_rows
@@ -255,6 +256,7 @@ def test_an_unknown_pooling_names_the_nearest() -> None:
 
 def test_a_new_head_has_small_weights_and_no_bias(config: EncoderConfig) -> None:
     weights = ClassifyTask().head(config, [str(n) for n in range(500)]).output
+    assert isinstance(weights, nn.Linear)
     deviation = float(weights.weight.detach().std())
     # 4,000 draws: the deviation of a deviation is about 1 %.
     assert deviation == pytest.approx(config.initializer_range, rel=0.05)

@@ -68,7 +68,7 @@ def test_sets_are_charged_label_by_label() -> None:
 def test_certain_logits_have_finite_losses_and_gradients() -> None:
     logits = torch.tensor([[1e4, -1e4]], requires_grad=True)
     for kind in ("cross-entropy", "focal"):
-        loss = LabelLoss(kind=kind)  # type: ignore[arg-type]
+        loss = LabelLoss(kind=kind)
         single = loss.of_one(logits.log_softmax(-1), torch.tensor([1]))
         several = loss.of_sets(logits, torch.tensor([[0.0, 1.0]]))
         (gradient,) = torch.autograd.grad(single + several, logits)

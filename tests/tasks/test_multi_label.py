@@ -19,14 +19,10 @@ from bothways.data.rows import Row
 from bothways.errors import CheckpointError, DataError, TaskError, UsageError
 from bothways.evaluation.evaluate import evaluate
 from bothways.inference.model import load
-from bothways.tasks.multi_label import (
-    MultiLabelExample,
-    MultiLabelTask,
-    label_set,
-    label_set_results,
-)
+from bothways.tasks.label_sets import MultiLabelExample, label_set, label_set_results
+from bothways.tasks.multi_label import MultiLabelTask
 from bothways.tasks.registry import task_from_state
-from bothways.tasks.results import LabelSetResult
+from bothways.tasks.results import LabelSetResult, ScoreResult
 from bothways.tokenization.encoding import Encoding
 from bothways.training.finetune import finetune
 from bothways.training.settings import FinetuneSettings
@@ -119,7 +115,7 @@ def test_windows_are_one_text_and_the_loss_is_that_of_their_probability(pooling:
 
 def test_other_results_are_refused() -> None:
     with pytest.raises(TaskError, match="1 of 1 results are not sets"):
-        label_set_results([LabelSetResult((), {}), "other"][1:])  # type: ignore[list-item]
+        label_set_results([ScoreResult(1.0)])
 
 
 # --- the whole way ------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def test_a_step_has_32_examples_unless_something_else_is_said() -> None:
     assert settings(loop=LoopSettings(batch_size=7)).batch_size == 7
 
 
-SET = {"corpus": Path("c"), "queries": Path("q"), "qrels": Path("r")}
+SET: dict[str, Any] = {"corpus": Path("c"), "queries": Path("q"), "qrels": Path("r")}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from bothways.evaluation.intervals import RESAMPLES, Units, intervals, of_perfec
 from bothways.evaluation.parts import Parts
 from bothways.evaluation.result import Metric, Table
 from bothways.metrics.label_sets import LabelSets
-from bothways.tasks.multi_label import UNTUNED, MultiLabelExample, MultiLabelTask
+from bothways.tasks.label_sets import MultiLabelExample
+from bothways.tasks.multi_label import UNTUNED, MultiLabelTask
 from bothways.tasks.results import LabelSetResult, Result
 
 

@@ -9,8 +9,6 @@ Dimension letters: N windows, T texts, C labels.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -24,13 +22,18 @@ from torch import Tensor, nn
 
 from bothways.data.collate import Source
 from bothways.data.rows import Row
-from bothways.errors import CheckpointError, DataError, TaskError, UsageError, nearest
+from bothways.errors import CheckpointError, DataError, UsageError, nearest
 from bothways.metrics.label_sets import LabelSets, best_threshold
 from bothways.model.config import EncoderConfig
 from bothways.model.layout import Batch
 from bothways.tasks.classify import new_classifier, refuse_unknown
-from bothways.tasks.columns import refuse
 from bothways.tasks.label_losses import LabelLoss, weights_words
+from bothways.tasks.label_sets import (
+    MultiLabelExample,
+    known_label_sets,
+    label_set,
+    label_set_results,
+)
 from bothways.tasks.results import LabelSetResult, Result
 from bothways.tasks.task import Columns, Scorer
 from bothways.tasks.texts import (
@@ -51,25 +54,6 @@ logger = logging.getLogger(__name__)
 
 PROBLEM_TYPE = "multi_label_classification"
 UNTUNED = 0.5
-
-
-@dataclass(frozen=True)
-class MultiLabelExample:
-    """A text with its labels.
-
-    Attributes:
-        text: the text.
-        pair: the second text of a pair, or None.
-        labels: the true ones, perhaps none; None where they are not known.
-        place: `file, line 12`; empty where it came from no file.
-        group: what it belongs to, such as a document; None where it stands alone.
-    """
-
-    text: str
-    pair: str | None = None
-    labels: tuple[str, ...] | None = None
-    place: str = ""
-    group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -170,7 +154,7 @@ class MultiLabelTask:
         Raises:
             DataError: when no example has a label, or the labels of one are not known.
         """
-        truth = _truth(examples)
+        truth = known_label_sets(examples)
         counts = Counter(label for labels in truth for label in labels)
         if not counts:
             raise DataError(
@@ -328,7 +312,7 @@ class MultiLabelTask:
     def _indicators(self, examples: Sequence[MultiLabelExample]) -> NDArray[np.bool_]:
         index = {label: number for number, label in enumerate(self.labels)}
         found = np.zeros((len(examples), len(self.labels)), dtype=np.bool_)
-        for row, labels in enumerate(_truth(examples)):
+        for row, labels in enumerate(known_label_sets(examples)):
             found[row, [index[label] for label in labels]] = True
         return found
 
@@ -386,45 +370,3 @@ class MultiLabelTask:
             window_pooling=state.get("window_pooling", "mean"),
             label_separator=state.get("label_separator", ";"),
         )
-
-
-def label_set(cell: str, separator: str) -> tuple[str, ...]:
-    """The labels of a cell, each once, in order: a JSON list, or what stands between separators.
-
-    Example:
-        >>> label_set("a; b;a", ";"), label_set('["a", "b;c"]', ";"), label_set("", ";")
-        (('a', 'b'), ('a', 'b;c'), ())
-    """
-    parts: list[Any] = cell.split(separator)
-    if cell.startswith("["):
-        # Else it is a label that begins with a bracket.
-        with contextlib.suppress(ValueError):
-            parts = json.loads(cell, parse_int=str, parse_float=str)
-    stripped = (part.strip() if isinstance(part, str) else json.dumps(part) for part in parts)
-    return tuple(dict.fromkeys(label for label in stripped if label))
-
-
-def label_set_results(results: Sequence[Result]) -> list[LabelSetResult]:
-    """Results, all of which must be sets of labels.
-
-    Raises:
-        TaskError: when one is not.
-    """
-    found = [result for result in results if isinstance(result, LabelSetResult)]
-    if len(found) < len(results):
-        raise TaskError(
-            f"{len(results) - len(found)} of {len(results)} results are not sets of labels"
-        )
-    return found
-
-
-def _truth(examples: Sequence[MultiLabelExample]) -> list[tuple[str, ...]]:
-    """The true labels, which must be known of all."""
-    missing = [
-        example.place or f"example {number}"
-        for number, example in enumerate(examples)
-        if example.labels is None
-    ]
-    if missing:
-        refuse("examples without labels", missing, "judging and training need labelled examples")
-    return [example.labels for example in examples if example.labels is not None]

@@ -37,6 +37,7 @@ from bothways.tasks.tag_examples import TagExample, known_tags, tag_result, tag_
 from bothways.tasks.tag_pieces import LabelPieces, unread_words, word_pieces
 from bothways.tasks.tag_reading import read_tagged
 from bothways.tasks.task import Columns, Scorer
+from bothways.tasks.texts import group_units
 from bothways.tokenization.encoding import Encoding, Ledger, Policy
 from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import Tokenizer
@@ -346,17 +347,14 @@ class TagTask:
             [sum(map(str.__eq__, a, b)) for a, b in zip(truth, said, strict=True)], dtype=np.int64
         )
         words = np.array([len(tags) for tags in truth], dtype=np.int64)
-        counts = (
-            {}
-            if self.form is None
-            else {
-                name: SpanCounts(
-                    [self.spans(tags, strict=strict) for tags in truth],
-                    [self.spans(tags, strict=strict) for tags in said],
-                )
-                for name, strict in (("f1_strict", True), ("f1_lenient", False))
-            }
-        )
+        readings = {} if self.form is None else {"f1_strict": True, "f1_lenient": False}
+        counts = {
+            name: SpanCounts(
+                [self.spans(tags, strict=strict) for tags in truth],
+                [self.spans(tags, strict=strict) for tags in said],
+            )
+            for name, strict in readings.items()
+        }
 
         def scores(some: NDArray[np.int64]) -> dict[str, float]:
             share = float(right[some].sum() / max(words[some].sum(), 1))
@@ -367,12 +365,7 @@ class TagTask:
 
     def units(self, examples: Sequence[TagExample]) -> Sequence[Hashable] | None:
         """The groups, where the examples have them; one without stands alone."""
-        if all(example.group is None for example in examples):
-            return None
-        return [
-            ("alone", number) if example.group is None else ("group", example.group)
-            for number, example in enumerate(examples)
-        ]
+        return group_units([example.group for example in examples])
 
     def state(self) -> dict[str, Any]:
         """What `bothways.json` keeps under "task"."""
@@ -401,8 +394,6 @@ class TagTask:
 
     def _allowed(self) -> Tensor:
         """Which tag may follow which, as `CrfHead.transitions` is laid out."""
-        tags = [*self.labels, None]
-        form = self.form
-        return torch.tensor(
-            [[form is None or form.may_follow(a, b) for b in tags] for a in tags], dtype=torch.bool
-        )
+        tags, form = [*self.labels, None], self.form
+        rows = [[form is None or form.may_follow(a, b) for b in tags] for a in tags]
+        return torch.tensor(rows, dtype=torch.bool)

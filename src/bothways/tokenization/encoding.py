@@ -28,7 +28,7 @@ class Ledger:
         windows: windows made of texts that did not fit in one.
         special_in_text: special tokens that stood in the texts as plain characters.
         dropped_characters: characters that became no piece (NUL and others), spaces excluded.
-        targets_cut: what was to be learned or found, such as an answer, and lies in no window whole.
+        targets_cut: what was to be learned or found, such as an answer, and no window holds whole.
     """
 
     texts: int = 0

@@ -102,7 +102,7 @@ def test_what_is_cut_is_said(bothways: Command, classifier: Path, tmp_path: Path
     (tmp_path / "a.csv").write_text("text\n" + "great film " * 30 + "\n", encoding="utf-8")
     words = ["predict", "--model", classifier, "--input", tmp_path / "a.csv"]
     assert "1 of 1 texts were cut (38 of 60 tokens, 63.3 %, at the tail)" in bothways(*words).err
-    assert "4 windows" in bothways(*words, "--policy", "windows", "--max-length", "20").err
+    assert "5 windows" in bothways(*words, "--policy", "windows", "--max-length", "20").err
     assert "at the head" in bothways(*words, "--policy", "tail").err
 
 

@@ -181,6 +181,7 @@ def test_a_reader_that_has_gone_is_no_defect(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     assert process.stderr is not None
+    assert process.stdout.read(1) == b"x"
     process.stdout.close()
     complaint = process.stderr.read()
     process.stderr.close()

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bothways.errors import ConfigError
+from bothways.model.crf import CrfHead
 from bothways.model.encoder import Encoder
 from bothways.model.heads import (
     HEADS,
@@ -24,6 +25,7 @@ from bothways.model.heads import (
 )
 from bothways.model.layout import Batch, Layout
 from bothways.model.sentence import Pool, SentenceDense, SentenceNormalize, SentenceVector
+from bothways.model.windows import WindowAttentionHead
 from tests.contracts.cases import MASKS, base_config, make_batch, make_encoder, make_rectangle
 
 WIDTH = base_config().hidden_size
@@ -42,6 +44,8 @@ MAKERS: dict[str, Callable[[], nn.Module]] = {
     "summary": lambda: SummaryHead(WIDTH, 1, 3, activation="tanh", summary_dropout=0.2),
     "masked-lm-bare": lambda: MaskedLMHead(WIDTH, WIDTH, VOCAB_SIZE, activation=None),
     "relation": lambda: MaskedLMHead(WIDTH, WIDTH, VOCAB_SIZE, num_relations=2, dropout=0.2),
+    "crf": lambda: CrfHead(WIDTH, 4),
+    "windows": lambda: WindowAttentionHead(WIDTH, 3),
 }
 every_head = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 
@@ -95,6 +99,8 @@ def test_every_weight_of_a_head_gets_a_gradient(make: Callable[[], nn.Module]) -
     total = head(output, batch).sin().sum()
     if getattr(head, "relation", None) is not None:
         total = total + head.relation(output, batch).sin().sum()
+    if isinstance(head, CrfHead):
+        total = total + head.beside_logits()["transitions"].sin().sum()
     torch.autograd.backward(total)
     for name, parameter in head.named_parameters():
         assert parameter.grad is not None, name

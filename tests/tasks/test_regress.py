@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from bothways.data.rows import Row
 from bothways.errors import DataError, UsageError
 from bothways.model.layout import Batch
 from bothways.tasks.regress import RegressExample, RegressTask
-from bothways.tasks.results import ScoreResult
+from bothways.tasks.results import Result, ScoreResult
 from bothways.tasks.task import Columns, Task
 from tests.tasks.tiny import encoding, tiny_parts
 

@@ -87,9 +87,9 @@ def ours(shape: Shape) -> tuple[Callable[[Any], Any], Callable[[Any], float]]:
 
     from bothways.checkpoints.parts import adapt, new_head, new_parts
     from bothways.families.presets import preset
+    from bothways.training.dropout import with_dropout
     from bothways.training.masked_lm import MaskedLMObjective
     from bothways.training.optim import adamw, clip_gradients
-    from bothways.training.runs import with_dropout
     from bothways.training.runtime import Runtime
 
     runtime = Runtime(device=shape.device, precision="bfloat16")

@@ -105,6 +105,26 @@ class MissingExtraError(BothwaysError):
         )
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things, of which there may be one.
+
+    Example:
+        >>> counted(1, "tensor"), counted(2, "tensor")
+        ('1 tensor', '2 tensors')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def agreeing(count: int, verb: str) -> str:
+    """A verb ("are", "were" or "have") in the number of what it is said of.
+
+    Example:
+        >>> agreeing(1, "were"), agreeing(2, "were")
+        ('was', 'were')
+    """
+    return {"are": "is", "were": "was", "have": "has"}[verb] if count == 1 else verb
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A sentence that names the known word closest to a mistyped one, or all of them.
 

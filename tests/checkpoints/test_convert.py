@@ -253,7 +253,11 @@ def test_folders_without_such_weights_are_told_what_is_expected(tmp_path: Path) 
     with pytest.raises(CheckpointError, match="safetensors already"):
         convert(tmp_path / "new", tmp_path / "other")
     with pytest.raises(CheckpointError, match="holds a model already"):
+        convert(tmp_path / "old", tmp_path / "new")
+    with pytest.raises(CheckpointError, match="is the folder that is to be converted"):
         convert(tmp_path / "old", tmp_path / "old", overwrite=True)
+    with pytest.raises(CheckpointError, match="the name of the new folder is empty"):
+        convert(tmp_path / "old", "")
     (tmp_path / "old" / "pytorch_model.bin").unlink()
     with pytest.raises(CheckpointError, match="expected pytorch_model.bin .*config.json"):
         convert(tmp_path / "old", tmp_path / "other")

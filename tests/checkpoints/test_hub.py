@@ -10,7 +10,8 @@ import pytest
 
 from bothways.checkpoints.hub import find_folder
 from bothways.checkpoints.load import load_parts
-from bothways.errors import CheckpointError
+from bothways.errors import CheckpointError, TokenizerError
+from bothways.tokenization.tokenizer import load_tokenizer
 from tests.checkpoints.models import save_theirs
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -60,6 +61,19 @@ def test_a_folder_goes_before_a_name(cache: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_path_that_is_not_there_is_not_looked_up(cache: Path, source: str | Path) -> None:
     with pytest.raises(CheckpointError, match="there is no folder"):
         find_folder(source)
+
+
+@pytest.mark.parametrize("source", ["", "  "])
+def test_an_empty_name_is_not_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    save_theirs(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match="the name of the model is empty"):
+        find_folder(source)
+    with pytest.raises(TokenizerError, match="the name of the folder is empty"):
+        load_tokenizer(source)
+    assert find_folder(".") == Path()
 
 
 def test_an_impossible_name_is_refused(cache: Path) -> None:

@@ -47,6 +47,12 @@ def change(folder: Path, **tensors: torch.Tensor | None) -> None:
     write_tensors(folder, {k: v for k, v in content.items() if v is not None})
 
 
+def test_more_layers_than_a_file_can_hold_are_refused_before_they_are_built(bare: Path) -> None:
+    edit_json(bare / "config.json", num_hidden_layers=9_999)
+    with pytest.raises(CheckpointError, match=r"asks for 9,999 layers .* holds 55 tensors in all"):
+        load_parts(bare)
+
+
 def test_every_tensor_of_a_plain_file_is_loaded(bare: Path) -> None:
     report = load_parts(bare).report
     assert set(report.loaded) == set(read_tensors(bare))
@@ -103,7 +109,7 @@ def test_tensors_that_nothing_reads_are_reported(
     change(bare, classifier__weight=torch.zeros(2, 24))
     report = load_parts(bare).report
     assert report.unexpected == ("classifier.weight",)
-    assert "1 tensors are not read: classifier.weight" in caplog.text
+    assert "1 tensor is not read: classifier.weight" in caplog.text
 
 
 def test_a_missing_tensor_of_the_encoder_is_an_error(bare: Path) -> None:
@@ -139,7 +145,7 @@ def test_all_problems_stand_in_one_error(bare: Path) -> None:
         load_parts(bare)
     text = str(caught.value)
     assert str(bare / "model.safetensors") in text
-    assert "are missing" in text
+    assert "is missing" in text
     assert "vocab_size 60" in text
     assert "tensors have another shape" in text
     assert "[40, 24] in the file, [41, 24] expected" in text
@@ -175,7 +181,7 @@ def test_a_head_without_any_tensor_leaves_a_bare_encoder(masked: Path) -> None:
 
 def test_half_a_head_is_an_error(masked: Path) -> None:
     change(masked, cls__predictions__bias=None)
-    with pytest.raises(CheckpointError, match=r"1 of 5 tensors of the head are missing"):
+    with pytest.raises(CheckpointError, match=r"1 of 5 tensors of the head is missing"):
         load_parts(masked)
 
 

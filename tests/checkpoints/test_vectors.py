@@ -89,6 +89,19 @@ def test_other_weights_are_refused(
     load(folder)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_weights_that_make_no_numbers_are_refused_without_a_passport_too(
+    saved: Path, tmp_path: Path, number: float
+) -> None:
+    def damage(tensors: dict[str, Tensor]) -> None:
+        tensors[LAYER][0, 0] = number
+
+    folder = changed(saved, tmp_path / "damaged", damage)
+    (folder / "bothways.json").unlink()
+    with pytest.raises(CheckpointError, match="make no numbers of a plain text"):
+        load(folder)
+
+
 def test_another_equation_is_refused(saved: Path, tmp_path: Path) -> None:
     folder = changed(saved, tmp_path / "changed", lambda tensors: None)
     load(folder)

@@ -25,8 +25,8 @@ def test_the_output_of_a_run(bothways: Command, tiny: Path, examples: Path, tmp_
     dev = ("--dev", examples / "dev.csv", "--json")
     done = bothways(*words(tiny, examples, output, *dev))
     found = done.json
-    expected = {"task", "model", "data", "count", "metrics", "runs", "best", "spread", "ledger"}
-    expected |= {"seconds"}
+    expected = {"task", "model", "data", "count", "metrics", "runs", "best", "spread"}
+    expected |= {"learning_curve", "ledger", "seconds"}
     assert set(found) == expected
     assert (found["task"], found["count"], found["model"]) == ("classify", 24, str(output))
     assert set(found["metrics"]["accuracy"]) == {"value", "low", "high"}

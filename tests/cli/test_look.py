@@ -30,8 +30,27 @@ def test_similarity_compares_the_first_with_the_others(bothways: Command, minilm
 
 def test_what_similarity_cuts_is_said(bothways: Command, tiny: Path) -> None:
     done = bothways("similarity", "--model", tiny, "film " * 60, "dull", "--max-length", "12")
-    assert "1 of 2 texts were cut (50 of 61 tokens" in done.err
+    assert "1 of 2 texts was cut (50 of 61 tokens" in done.err
     assert "cut" not in done.out
+
+
+def test_a_text_that_cannot_be_read_is_counted_as_it_was_given(
+    bothways: Command, tiny: Path
+) -> None:
+    bothways.fails(
+        "similarity",
+        "--model",
+        tiny,
+        "one",
+        "two",
+        "\ud83d",
+        parts=["1 of 3", "row 2, character 0"],
+    )
+
+
+def test_an_empty_name_is_no_model(bothways: Command, tiny: Path) -> None:
+    for name in (["--model", ""], [""]):
+        bothways.fails("inspect", *name, parts=["the name of the model is empty"])
 
 
 def test_similarity_needs_two_texts(bothways: Command, tiny: Path) -> None:

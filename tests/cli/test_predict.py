@@ -101,7 +101,8 @@ def test_quotes_line_ends_and_empty_texts(
 def test_what_is_cut_is_said(bothways: Command, classifier: Path, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text\n" + "great film " * 30 + "\n", encoding="utf-8")
     words = ["predict", "--model", classifier, "--input", tmp_path / "a.csv"]
-    assert "1 of 1 texts were cut (38 of 60 tokens, 63.3 %, at the tail)" in bothways(*words).err
+    assert "1 of 1 text was cut (38 of 60 tokens, 63.3 %, at the tail)" in bothways(*words).err
+    # 18 tokens a window, of which 5 are those before: 18 + 4 * 13 is the first that reaches 60.
     assert "5 windows" in bothways(*words, "--policy", "windows", "--max-length", "20").err
     assert "at the head" in bothways(*words, "--policy", "tail").err
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from tests.data.corpora import make_shards, tokenizer
 SIGMAS = 4.0
 UNITS = ("token", "word", "span")
 # Milliseconds for 4,096 tokens, about four times what a free core takes.
-MOST_MILLISECONDS = 5.0
 
 
 def within(count: int, of: int, rate: float) -> bool:
@@ -308,18 +306,6 @@ def test_a_batch_brings_layout_and_targets(shards: Shards, wide: Tokenizer) -> N
     assert "relation" not in batch.targets
 
 
-def test_a_batch_is_masked_in_a_few_milliseconds(shards: Shards, wide: Tokenizer) -> None:
-    vocabulary = MaskVocabulary.of(wide)
-    packer = Packer(shards, max_length=128, num_special=2, pack_tokens=4096)
-    sequences = [single(shards, pack, wide.template) for pack in packer.window(0, 0)[:10]]
-    best = []
-    for each in sequences:
-        start = time.perf_counter()
-        mask_tokens(each, Masking(unit="span"), vocabulary, seed=0, epoch=0)
-        best.append(time.perf_counter() - start)
-    assert 1000 * min(best) < MOST_MILLISECONDS
-
-
 @given(
     st.lists(st.integers(1, 12), min_size=1, max_size=8),
     st.floats(0.01, 1.0),
@@ -386,11 +372,11 @@ def test_replacements_are_real_pieces(wide: Tokenizer) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"share": 0.0}, "share is 0"),
-        ({"share": 1.5}, "share is 1.5"),
+        ({"share": 0.0}, "mask share is 0, so"),
+        ({"share": 1.5}, "mask share is 1.5"),
         ({"shown_as_mask": 0.8, "shown_as_random": 0.3}, "more than 1 together"),
-        ({"span_words": 0.5}, "span_words is 0.5"),
-        ({"share": -1.0, "span_words": 0.0}, "share is -1.0; span_words is 0.0"),
+        ({"span_words": 0.5}, "a span has 0.5 words"),
+        ({"share": -1.0, "span_words": 0.0}, "share is -1.0; a span has 0.0 words"),
     ],
 )
 def test_impossible_shares_are_refused(change: dict[str, float], said: str) -> None:

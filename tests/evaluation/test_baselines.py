@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bothways.data.readers import read_rows
-from bothways.evaluation.baselines import bag_of_words, majority
+from bothways.evaluation.baselines import bag_of_words, bag_of_words_numbers, majority
 from bothways.tasks.classify import ClassifyExample, ClassifyTask
 
 
@@ -80,3 +80,23 @@ def test_the_bag_of_words_on_movie_reviews(real_data: Path) -> None:
     results = bag_of_words(train, [e.label or "" for e in train], test, task.labels)
     right = np.mean([r.label == e.label for r, e in zip(results, test, strict=True)])
     assert 0.70 < right < 0.80
+
+
+def test_words_decide_the_number() -> None:
+    train = examples("good film", "a good day", "bad film", "a bad day")
+    numbers = bag_of_words_numbers(train, np.array([4.0, 4.0, 0.0, 0.0]), examples("good", "bad"))
+    assert numbers[0] > 2 > numbers[1]
+
+
+def test_shared_words_decide_the_number_of_a_pair() -> None:
+    """No word tells, since each stands on both sides of alike and of unlike pairs."""
+    words = ["red", "blue", "green", "white"]
+    train = examples(*[(one, other) for one in words for other in words])
+    numbers = np.array([float(example.text == example.pair) for example in train])
+    same, other = bag_of_words_numbers(train, numbers, examples(("new", "new"), ("new", "old")))
+    assert same > other + 0.3
+
+
+def test_without_words_the_number_is_the_mean() -> None:
+    found = bag_of_words_numbers(examples("!", "?"), np.array([1.0, 3.0]), examples("new"))
+    assert found.tolist() == [2.0]

@@ -44,13 +44,28 @@ def test_a_wrong_whole_number_is_refused(value: Any) -> None:
         keys(layers=value).whole("layers")
 
 
+def test_sizes_that_no_encoder_has_are_refused_before_anything_is_built() -> None:
+    with pytest.raises(ConfigError, match="size is 2147483648; expected at most 2,147,483,647"):
+        keys(size=2**31).whole("size")
+    with pytest.raises(ConfigError, match="layers is 10001; expected at most 10,000"):
+        keys(layers=10_001).layers("layers")
+
+
+@pytest.mark.parametrize("value", ["BertModel", [3], {"a": 1}])
+def test_words_come_in_a_list(value: Any) -> None:
+    assert keys(names=["a"]).words("names") == ("a",)
+    assert keys(names=None).words("names") == keys().words("names") == ()
+    with pytest.raises(ConfigError, match="names is .*; expected a list of texts"):
+        keys(names=value).words("names")
+
+
 def test_a_whole_number_is_a_number_too() -> None:
     assert keys(rate=0).number("rate") == 0.0
 
 
-@pytest.mark.parametrize("value", ["0.1", True, [0.1]])
+@pytest.mark.parametrize("value", ["0.1", True, [0.1], float("nan"), float("inf")])
 def test_a_wrong_number_is_refused(value: Any) -> None:
-    with pytest.raises(ConfigError, match=r"rate is .*; expected a number"):
+    with pytest.raises(ConfigError, match=r"rate is .*; expected a finite number"):
         keys(rate=value).number("rate")
 
 

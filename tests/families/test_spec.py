@@ -169,6 +169,8 @@ def test_an_unknown_model_type_names_the_nearest() -> None:
         find_family({"model_type": "brt"})
     with pytest.raises(UnsupportedModelError, match=r"'gpt2' is not supported; known: .*bert"):
         find_family({"model_type": "gpt2"})
+    with pytest.raises(UnsupportedModelError, match=r"model_type \['bert'\] is not supported"):
+        find_family({"model_type": ["bert"]})
     with pytest.raises(UnsupportedModelError, match="has no model_type"):
         find_family({})
 

@@ -180,7 +180,7 @@ def test_label_order_does_not_depend_on_the_order_of_the_examples(labels: list[s
 
 
 def test_one_label_only_is_refused() -> None:
-    with pytest.raises(DataError, match=r"train\.csv: all 2 examples have the label 'x'"):
+    with pytest.raises(DataError, match=r"train\.csv: 2 examples and one label, 'x'"):
         ClassifyTask().fit(ClassifyTask().read(rows(("a", "x"), ("b", "x"))))
 
 

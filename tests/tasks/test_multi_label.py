@@ -114,8 +114,8 @@ def test_windows_are_one_text_and_the_loss_is_that_of_their_probability(pooling:
 
 
 def test_other_results_are_refused() -> None:
-    with pytest.raises(TaskError, match="1 of 1 results are not sets"):
-        label_set_results([ScoreResult(1.0)])
+    with pytest.raises(TaskError, match="1 of 2 results are not sets"):
+        label_set_results([LabelSetResult((), {}), ScoreResult(0.5)])
 
 
 # --- the whole way ------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +14,8 @@ from bothways.data.collate import Source, collate
 from bothways.data.rows import Row
 from bothways.errors import DataError, UsageError
 from bothways.model.layout import Batch
-from bothways.tasks.regress import RegressExample, RegressTask
-from bothways.tasks.results import Result, ScoreResult
+from bothways.tasks.regress import RegressExample, RegressTask, scores_of
+from bothways.tasks.results import ScoreResult
 from bothways.tasks.task import Columns, Task
 from tests.tasks.tiny import encoding, tiny_parts
 
@@ -27,11 +26,6 @@ def rows(*labels: str, column: str = "score") -> list[Row]:
 
 def labelled(*labels: float) -> list[RegressExample]:
     return [RegressExample(f"text {n}", label=label) for n, label in enumerate(labels)]
-
-
-def numbers(results: Sequence[Result]) -> list[float]:
-    """The scores of results that are scores."""
-    return [result.score for result in results if isinstance(result, ScoreResult)]
 
 
 def scores(*values: float) -> list[ScoreResult]:
@@ -92,7 +86,7 @@ def test_targets_are_standardised_and_predictions_are_not() -> None:
     made = batch(task, examples, 0, 3)
     assert made.targets["label"].tolist() == pytest.approx([-15 / 125**0.5, 15 / 125**0.5])
     decoded = task.decode(torch.tensor([[0.0], [1.0]]), made)
-    assert numbers(decoded) == pytest.approx([25, 25 + 125**0.5])
+    assert scores_of(decoded).tolist() == pytest.approx([25.0, 25 + 125**0.5])
 
 
 def test_the_loss_is_of_texts_and_windows_share_their_mean() -> None:
@@ -117,7 +111,7 @@ def test_after_training_the_head_speaks_the_callers_units() -> None:
     assert finished.head is not None
     stored = RegressTask.from_state(task.state())
     after = stored.decode(finished.head(finished.encoder(made), made), made)
-    assert numbers(after) == pytest.approx(numbers(before), abs=1e-4)
+    assert scores_of(after).tolist() == pytest.approx(scores_of(before).tolist(), abs=1e-4)
 
 
 def test_the_state_makes_the_task_again() -> None:

@@ -131,3 +131,24 @@ def test_a_long_first_text_slides_where_the_second_is_short() -> None:
     plan = cut((20, 3), 10, "windows", 0)
     assert [window[0] for window in plan.windows] == [((0, 7),), ((7, 14),), ((14, 20),)]
     assert all(window[1] == ((0, 3),) for window in plan.windows)
+
+
+def test_a_first_text_that_must_stay_whole_does() -> None:
+    plan = cut((7, 6), 10, "windows", 1, whole_first=True)
+    assert [window[1] for window in plan.windows] == [((0, 3),), ((2, 5),), ((4, 6),)]
+    assert all(window[0] == ((0, 7),) for window in plan.windows)
+    assert plan.tokens_cut == 0
+    kept = {
+        "head": ((0, 3),),
+        "tail": ((3, 6),),
+        "head+tail": ((0, 2), (5, 6)),
+    }
+    for policy, second in kept.items():
+        plan = cut((7, 6), 10, policy, whole_first=True)  # type: ignore[arg-type]
+        assert plan.windows == ((((0, 7),), second),)
+        assert plan.tokens_cut == 3
+    assert cut((20, 6), 30, "head", whole_first=True).tokens_cut == 0
+    with pytest.raises(UsageError, match="the first text has 10 tokens and must stay whole"):
+        cut((10, 6), 10, "head", whole_first=True)
+    with pytest.raises(UsageError, match="overlap is 3"):
+        cut((7, 6), 10, "windows", 3, whole_first=True)

@@ -259,6 +259,37 @@ def test_damaged_byte_level_files(tmp_path: Path, damaged: str) -> None:
         load_tokenizer(tmp_path)
 
 
+BYTE_LEVEL_VOCABULARY = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4, "a": 5}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("merges.txt", "#version: 0.2\nab\n"),
+        ("merges.txt", "#version: 0.2\nqq zz\n"),
+        ("vocab.json", json.dumps({p: str(i) for p, i in BYTE_LEVEL_VOCABULARY.items()})),
+        ("added_tokens.json", "[]"),
+    ],
+)
+def test_files_that_are_damaged_in_unforeseen_ways_are_named(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    write(tmp_path, "vocab.json", BYTE_LEVEL_VOCABULARY)
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    load_tokenizer(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(TokenizerError, match=r"merges\.txt is damaged .*fetch it again"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("setting", ["do_lower_case", "strip_accents", "tokenize_chinese_chars"])
+def test_a_switch_is_no_text(make_folder: Callable[..., Path], setting: str) -> None:
+    """The text "false" would count as true."""
+    folder = make_folder(tokenizer_config={setting: "false"})
+    with pytest.raises(TokenizerError, match=rf"expected true, false or null: .*{setting}"):
+        load_tokenizer(folder)
+
+
 def test_a_vocabulary_without_special_pieces(make_folder: Callable[..., Path]) -> None:
     with pytest.raises(TokenizerError, match=r"2 pieces, but not \[CLS\], \[SEP\], \[UNK\]"):
         load_tokenizer(make_folder(("a", "b")))

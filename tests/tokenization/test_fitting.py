@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bothways.errors import TokenizerError
-from bothways.tokenization.fitting import check_fits
+from bothways.tokenization.fitting import check_fits, odd_size
 from bothways.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 ROWS = 24  # pieces of the tiny vocabulary
@@ -83,6 +83,20 @@ def test_a_template_that_adds_nothing_is_refused(make_folder: Callable[..., Path
     assert bare.encode("the cat").ids == [5, 6]
     with pytest.raises(TokenizerError, match=r"puts nothing before.*expected \[CLS\] and \[SEP\]"):
         check_fits(bare, vocab_rows=ROWS, pad_position_id=None, needs_mask=False)
+
+
+@pytest.mark.parametrize(
+    ("rows", "odd"),
+    [(ROWS, False), (ROWS + 128, False), (ROWS + 129, True), (50_000, True)],
+)
+def test_a_vocabulary_much_smaller_than_the_table_is_odd(
+    tiny: Tokenizer, rows: int, odd: bool
+) -> None:
+    """A vocab.txt that was cut off keeps its special pieces and spells most words by letters."""
+    told = odd_size(tiny, rows)
+    assert (told is not None) == odd
+    if told is not None:
+        assert f"has 24 pieces and the token embedding {rows:,} rows" in told
 
 
 def test_all_problems_are_in_one_error(make_folder: Callable[..., Path]) -> None:

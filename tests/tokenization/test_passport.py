@@ -55,7 +55,16 @@ def test_a_lost_template_is_seen(tmp_path: Path, tiny: Tokenizer) -> None:
         check_passport(load_tokenizer(folder), passport)
 
 
-@pytest.mark.parametrize("passport", [{}, {"strings": ["a"], "ids": []}, {"strings": 1, "ids": 2}])
+@pytest.mark.parametrize(
+    "passport",
+    [
+        {},
+        {"strings": ["a"], "ids": []},
+        {"strings": 1, "ids": 2},
+        {"strings": ["a"], "ids": [7]},
+        {"strings": [7], "ids": [[7]]},
+    ],
+)
 def test_what_is_no_passport_is_refused(tiny: Tokenizer, passport: dict[str, object]) -> None:
     with pytest.raises(TokenizerError, match="'strings' and 'ids' of one length"):
         check_passport(tiny, passport)

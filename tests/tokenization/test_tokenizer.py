@@ -280,7 +280,7 @@ def test_padded_tensors(tiny: Tokenizer, caplog: pytest.LogCaptureFixture) -> No
 def test_padded_tensors_say_what_was_cut(tiny: Tokenizer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert tiny.padded([CAT, "cat"], max_length=4)["input_ids"].shape == (2, 4)
-    assert "1 of 2 texts were cut (5 of 8 tokens" in caplog.text
+    assert "1 of 2 texts was cut (5 of 8 tokens" in caplog.text
 
 
 def test_a_pickled_copy_reads_the_same(uncased: Tokenizer, roberta: Tokenizer) -> None:

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bothways.tokenization.words import sentences, text_words, unspaced_words
+from bothways.tokenization.words import (
+    sentences,
+    text_words,
+    unspaced_words,
+    words_and_marks,
+)
 
 TEXTS = st.text(
     alphabet=st.sampled_from(list("aé.! \n中文。ไทยำ้カナー々のខ្មែរ\u200d🙂'-")), max_size=40
@@ -41,6 +46,35 @@ def cut(text: str, places: list[int]) -> list[str]:
 )
 def test_words_of_texts(text: str, expected: list[str]) -> None:
     assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("to be, or not?!", ["to", "be", ",", "or", "not", "?", "!"]),
+        ("don't l’homme 'tis", ["don't", "l’homme", "'", "tis"]),
+        ("U.S.A. 1,000.5 at 12:30.", ["U.S.A", ".", "1,000.5", "at", "12:30", "."]),
+        ("@ann #tag a@b.com C#", ["@ann", "#tag", "a", "@", "b.com", "C", "#"]),
+        ("(https://t.co/x_9?a=1).", ["(", "https://t.co/x_9?a=1", ")", "."]),
+        ("中文 ok。", ["中", "文", "ok", "。"]),
+        ("हिन्दी है।", ["हिन्दी", "है", "।"]),
+        # A picture with its variation, skin, joiners or pair of letters is one mark.
+        ("ok😂❤️👍🏽👨‍👩‍👧🇩🇪", ["ok", "😂", "❤️", "👍🏽", "👨‍👩‍👧", "🇩🇪"]),
+        ("a\x00b \x07", ["a", "b"]),
+        (" \n ", []),
+    ],
+)
+def test_words_and_the_marks_between_them(text: str, expected: list[str]) -> None:
+    assert [text[start:end] for start, end in words_and_marks(text)] == expected
+
+
+@given(TEXTS)
+def test_words_and_marks_leave_nothing_but_space(text: str) -> None:
+    spans = words_and_marks(text)
+    places = [place for start, end in spans for place in range(start, end)]
+    assert places == sorted(set(places))
+    left = [text[place] for place in set(range(len(text))) - set(places)]
+    assert "".join(left).strip() == ""
 
 
 def test_words_of_unspaced_scripts_alone() -> None:

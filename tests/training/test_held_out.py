@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from bothways.model.layout import Batch
+from bothways.training.dropout import with_dropout
 from bothways.training.held_out import score_held_out, unigram_loss
 from bothways.training.masked_lm import MASKED, ORIGINALS, MaskedLMObjective
-from bothways.training.runs import with_dropout
 from bothways.training.runtime import Runtime
 from tests.training.masks import masked_batch
 from tests.training.test_masked_lm import masked_parts, objective_of, without_dropout

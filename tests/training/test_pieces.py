@@ -18,10 +18,10 @@ from bothways.model.layout import Batch
 from bothways.tasks.embed import EmbedTask
 from bothways.tasks.embed_examples import EmbedExample
 from bothways.tokenization.policy import CutPolicy
+from bothways.training.dropout import with_dropout
 from bothways.training.examples import EncodedExamples
 from bothways.training.objectives import TaskObjective
 from bothways.training.pieces import take
-from bothways.training.runs import with_dropout
 from tests.training.tiny import BAD, GOOD, PLAIN
 
 # Sums of gradients in another order, in float32.

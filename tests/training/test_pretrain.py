@@ -171,7 +171,7 @@ def test_the_command_prints_one_object(
     assert main(["pretrain", *arguments]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["steps"] == 2
-    assert set(found["metrics"]) == {"loss", "perplexity", "accuracy"}
+    assert set(found["metrics"]) == {"loss", "perplexity", "pseudo_perplexity", "accuracy"}
     assert found["before"] is None
     assert found["unigram_loss"] > 3
 

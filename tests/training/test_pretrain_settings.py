@@ -107,7 +107,7 @@ def test_what_changes_no_number_may_differ() -> None:
         ({"loop__max_length": 2}, "--max-length is 2"),
         ({"loop__spike": 0.5}, "--spike is 0.5"),
         ({"loop__steps": 0, "loop__accumulate": 0}, "--steps is 0.*--accumulate is 0"),
-        ({"objective__mask_share": 1.5}, "--mask-share is 1.5"),
+        ({"objective__mask_share": 1.5}, "the mask share is 1.5"),
         (
             {"objective__shown_as_mask": 0.9, "objective__shown_as_random": 0.3},
             "more than 1 together",

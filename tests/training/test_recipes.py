@@ -25,6 +25,7 @@ LEFT_OUT = {
     "network.attention_dropout",
     "loop.steps",
     "loop.hours",
+    "loop.accumulate",
     "loop.evaluate_every",
     "loop.checkpoint_every",
     "machine.device",

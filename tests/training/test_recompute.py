@@ -14,9 +14,9 @@ from torch import Tensor
 
 from bothways.errors import UsageError
 from bothways.model.encoder import Encoder
+from bothways.training.dropout import with_dropout
 from bothways.training.masked_lm import MaskedLMObjective
 from bothways.training.recompute import compile_layers, recompute_activations
-from bothways.training.runs import with_dropout
 from bothways.training.runtime import seeded
 from tests.training.masks import masked_batch
 from tests.training.runs import tiny_config

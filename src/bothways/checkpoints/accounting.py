@@ -14,6 +14,7 @@ import torch
 
 from bothways.checkpoints.files import FLOATS, WeightFiles
 from bothways.checkpoints.report import listing
+from bothways.errors import agreeing, counted
 from bothways.families.names import NameTable, Slot
 
 
@@ -112,7 +113,8 @@ class Account:
                 )
             else:
                 self.problems.append(
-                    f"{len(absent)} of {total} tensors of the encoder are missing: "
+                    f"{len(absent)} of {counted(total, 'tensor')} of the encoder "
+                    f"{agreeing(len(absent), 'are')} missing: "
                     + listing(tuple(prefix + slot.theirs for slot in absent))
                 )
         taken = set(self.loaded)
@@ -123,8 +125,9 @@ class Account:
         )
         if surplus:
             self.problems.append(
-                f"{len(surplus)} tensors have no place in the encoder that config.json describes "
-                f"(has it fewer layers than the file?): {listing(surplus)}"
+                f"{counted(len(surplus), 'tensor')} {agreeing(len(surplus), 'have')} no place in "
+                "the encoder that config.json describes (has it fewer layers than the file?): "
+                f"{listing(surplus)}"
             )
 
     def settle_copies(

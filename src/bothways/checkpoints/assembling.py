@@ -23,7 +23,7 @@ from bothways.checkpoints.files import HEAD_NAME, WeightFiles
 from bothways.checkpoints.parts import TIES, needs_pooler, set_parameter
 from bothways.checkpoints.report import LoadReport, listing
 from bothways.checkpoints.settings import SETTINGS_NAME
-from bothways.errors import CheckpointError, nearest
+from bothways.errors import CheckpointError, agreeing, counted, nearest
 from bothways.families.keys import ConfigKeys
 from bothways.families.names import NameTable, Slot
 from bothways.families.spec import FamilySpec, HeadSpec
@@ -77,7 +77,7 @@ class Assembler:
         self.options = options
         self.account = Account()
         self.warnings: list[str] = []
-        self.architecture = str((raw.get("architectures") or [family.bare])[0])
+        self.architecture = (*self.keys.words("architectures"), family.bare)[0]
         self.head_spec = self._find_head_spec()
         self.tables = [family.names] + ([self.head_spec.names] if self.head_spec else [])
         names = FileNames.of(tuple(weights.shapes), self.tables, family.prefix)
@@ -149,7 +149,17 @@ class Assembler:
         return spec
 
     def _take_encoder(self, config: EncoderConfig) -> tuple[Encoder, tuple[Slot, ...]]:
-        """An empty encoder, with a pooler where the file has one, and its slots."""
+        """An empty encoder, with a pooler where the file has one, and its slots.
+
+        Raises:
+            CheckpointError: where it has more layers than the files can hold; nothing is built.
+        """
+        if config.num_blocks > (count := len(self.weights.shapes)):
+            raise CheckpointError(
+                f"{self.keys.place} asks for {config.num_blocks:,} layers with weights of their "
+                f"own, and {self.weights.place} holds {count} tensors in all; take config.json and "
+                "the weights from the same model"
+            )
         encoder, slots = _empty_encoder(self.family, config)
         pooler = [slot for slot in slots if slot.ours[0].startswith("pooler.")]
         if pooler and not any(self.names.has(slot) for slot in pooler):
@@ -184,7 +194,8 @@ class Assembler:
         lost = tuple(slot.theirs for slot in absent if slot in own)
         if lost:
             self.account.problems.append(
-                f"{len(lost)} of {len(own)} tensors of the head are missing: {listing(lost)}"
+                f"{len(lost)} of {counted(len(own), 'tensor')} of the head "
+                f"{agreeing(len(lost), 'are')} missing: {listing(lost)}"
             )
         return head, slots
 
@@ -248,9 +259,10 @@ class Assembler:
         self, source: str, tied: Mapping[str, str], settings: Mapping[str, Any]
     ) -> LoadReport:
         account = self.account
-        if account.unexpected:
+        if unread := len(account.unexpected):
             self.warnings.append(
-                f"{len(account.unexpected)} tensors are not read: {listing(account.unexpected)}"
+                f"{counted(unread, 'tensor')} {agreeing(unread, 'are')} not read: "
+                f"{listing(account.unexpected)}"
             )
         return LoadReport(
             source=source,
@@ -278,10 +290,10 @@ class Assembler:
                 f"config.json says vocab_size {config.embeddings.vocab_size}, the token table in "
                 f"the files has {self.weights.shapes[name][0]} rows"
             )
-        if self.account.mismatched:
+        if odd := len(self.account.mismatched):
             problems.append(
-                f"{len(self.account.mismatched)} tensors have another shape than config.json asks "
-                f"for: {listing(self.account.mismatched)}"
+                f"{counted(odd, 'tensor')} {agreeing(odd, 'have')} another shape than config.json "
+                f"asks for: {listing(self.account.mismatched)}"
             )
         return (
             f"{self.weights.place} does not fit {self.keys.place}:\n  - "

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bothways.errors import agreeing, counted
 from bothways.tokenization.encoding import Ledger
 
 
@@ -102,9 +103,12 @@ def _table(scores: Mapping[str, Mapping[str, str]]) -> str:
 
 def _lost(ledger: Ledger) -> str:
     if not ledger.tokens_cut and not ledger.dropped_characters:
-        return f"Nothing: all {ledger.tokens:,} tokens of {ledger.texts:,} texts were read."
+        return (
+            f"Nothing: all {ledger.tokens:,} tokens of {counted(ledger.texts, 'text')} were read."
+        )
     return (
-        f"{ledger.texts_cut:,} of {ledger.texts:,} texts were cut, {ledger.tokens_cut:,} of "
+        f"{ledger.texts_cut:,} of {counted(ledger.texts, 'text')} "
+        f"{agreeing(ledger.texts_cut, 'were')} cut, {ledger.tokens_cut:,} of "
         f"{ledger.tokens:,} tokens ({ledger.share_cut:.1%}, end: {ledger.end}); "
         f"{ledger.dropped_characters:,} characters were dropped."
     )

@@ -22,7 +22,7 @@ import torch
 from bothways.checkpoints.files import INDEX_NAME, WEIGHTS_NAME, Staged, WeightFiles
 from bothways.checkpoints.hub import find_folder
 from bothways.checkpoints.unpickling import KINDS, SAFE_TORCH, out_of_memory
-from bothways.errors import CheckpointError, UnsafeFileError
+from bothways.errors import CheckpointError, UnsafeFileError, counted
 from bothways.files import read_json_object
 
 PICKLED_NAME = "pytorch_model.bin"
@@ -50,7 +50,8 @@ class Converted:
 
     def summary(self) -> str:
         """What happened, for a person."""
-        lines = [f"{self.folder}: {self.tensors} tensors in safetensors, names and bits unchanged"]
+        tensors = counted(self.tensors, "tensor")
+        lines = [f"{self.folder}: {tensors} in safetensors, names and bits unchanged"]
         if self.left_out:
             lines.append(f"left out: {', '.join(self.left_out)}")
         return "\n".join(lines)
@@ -74,10 +75,17 @@ def convert(old: str | Path, new: str | Path, *, overwrite: bool = False) -> Con
         202
     """
     _check_torch(torch.__version__)
+    if not str(new).strip():
+        raise CheckpointError("the name of the new folder is empty; say where to write")
     folder, target = find_folder(old, pickled=True), Path(new)
     pickled = _pickled(folder)
     taken = [name for name in ("config.json", WEIGHTS_NAME, INDEX_NAME) if (target / name).exists()]
-    if target.resolve() == folder.resolve() or (taken and not overwrite):
+    if target.resolve() == folder.resolve():
+        raise CheckpointError(
+            f"{target} is the folder that is to be converted, which stays as it is; give the new "
+            "one another name"
+        )
+    if taken and not overwrite:
         raise CheckpointError(
             f"{target} holds a model already; choose another folder, or allow it to be overwritten"
         )

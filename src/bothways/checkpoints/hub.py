@@ -28,6 +28,10 @@ def find_folder(source: str | Path, *, pickled: bool = False) -> Path:
     Raises:
         CheckpointError: when it is neither, or the hub's files cannot be had.
     """
+    if not str(source).strip():
+        raise CheckpointError(
+            "the name of the model is empty; give a folder, or a name on the hub such as org/model"
+        )
     folder = Path(source).expanduser()
     if folder.is_dir():
         return folder

@@ -26,7 +26,7 @@ from bothways.errors import CheckpointError
 from bothways.families.registry import find_family
 from bothways.files import read_json_object
 from bothways.tokenization.files import READERS
-from bothways.tokenization.fitting import check_fits
+from bothways.tokenization.fitting import check_fits, odd_size
 from bothways.tokenization.passport import check_passport
 from bothways.tokenization.tokenizer import Tokenizer, load_tokenizer
 
@@ -139,7 +139,8 @@ def _tokenizer(folder: Path, parts: Parts) -> tuple[Tokenizer | None, list[str]]
     )
     if "passport" in parts.settings:
         check_passport(tokenizer, parts.settings["passport"])
-    return tokenizer, _odd_ids(tokenizer, parts.raw)
+    odd = odd_size(tokenizer, embeddings.vocab_size)
+    return tokenizer, [*([odd] if odd else []), *_odd_ids(tokenizer, parts.raw)]
 
 
 def _odd_ids(tokenizer: Tokenizer, raw: Mapping[str, Any]) -> list[str]:

@@ -194,9 +194,10 @@ def family_form(parts: Parts, head: nn.Module, kind: HeadKind | None = None) -> 
         return new_head(parts, kind, head.output.out_features)
     if isinstance(head, SentenceVector):
         return parts.sentence or head
-    if not isinstance(head, ClassificationHead) or parts.family.head_of_kind("sequence") is None:
+    kind = kind or "sequence"
+    if not isinstance(head, ClassificationHead) or parts.family.head_of_kind(kind) is None:
         return head
-    published = new_head(parts, "sequence", head.output.out_features)
+    published = new_head(parts, kind, head.output.out_features)
     if needs_pooler(published) and parts.encoder.pooler is None:
         rate = describe_head(published)["dropout"]
         size, width = parts.config.hidden_size, head.output.out_features

@@ -48,16 +48,22 @@ def make_vectors(parts: Parts) -> dict[str, Any]:
 def check_vectors(parts: Parts) -> None:
     """Compare what a model makes of its passport's texts with what it made when it was saved.
 
-    Passes where there is nothing to compare.
+    Without a passport the numbers must at least be numbers. Passes where nothing can be compared.
 
     Raises:
-        CheckpointError: when the vectors are others, or the passport is damaged.
+        CheckpointError: when the vectors are others or no numbers, or the passport is damaged.
     """
     passport: Mapping[str, Any] = parts.settings.get("passport", {})
     tokenizer = parts.tokenizer
-    if "vectors" not in passport or tokenizer is None:
+    if tokenizer is None or not _is_comparable(parts.encoder, tokenizer):
         return
-    if not _is_comparable(parts.encoder, tokenizer):
+    if "vectors" not in passport:
+        if not _vectors(parts.encoder, tokenizer, STRINGS).isfinite().all():
+            raise CheckpointError(
+                f"{parts.folder}: the weights make no numbers of a plain text (infinity or NaN): "
+                "they are damaged, or training ended so; fetch them again or take an earlier "
+                "checkpoint"
+            )
         return
     strings, stored = passport.get("vector_strings"), passport["vectors"]
     width = len(_places(parts.config.hidden_size))

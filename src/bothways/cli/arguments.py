@@ -1,9 +1,11 @@
 """The command line over a settings dataclass: flat dashed flags, `--config` and `--json`.
 
-Defaults < recipe (`--config FILE`) < flags. The text of a field, in its class under "Attributes:"
-or as a string below it, is the help of its flag. A list is split at commas (`--learning-rate
-2e-5,3e-5`), except where it is positional (`Annotated[tuple[str, ...], tyro.conf.Positional]`). A
-flag of type bool is `--name` or `--no-name`; of type `bool | None`, it may also be unset.
+Defaults < recipe (`--config FILE`) < flags. Of settings that exclude each other, which a class may
+list as ALTERNATIVES, a flag replaces those of a recipe. The text of a field, in its class under
+"Attributes:" or as a string below it, is the help of its flag. A list is split at commas
+(`--learning-rate 2e-5,3e-5`), except where it is positional (`Annotated[tuple[str, ...],
+tyro.conf.Positional]`). A flag of type bool is `--name` or `--no-name`; of type `bool | None`, it
+may also be unset.
 
 Not here: recipes themselves (`config.py`), and which commands there are (`main.py`).
 """
@@ -11,7 +13,7 @@ Not here: recipes themselves (`config.py`), and which commands there are (`main.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_args
@@ -65,6 +67,8 @@ def parse(
     _check_flags(arguments, known.values(), program)
     recipe = _recipe_named(arguments)
     values = {} if recipe is None else recipe_values(settings_type, recipe)
+    for path in _outdone(settings_type, arguments, known):
+        values.pop(path, None)
     wrapper = dataclasses.make_dataclass(
         "Arguments",
         [
@@ -95,6 +99,21 @@ def parse(
         registry=registry,
     )
     return Invocation(filled.settings, filled.json, filled.config)
+
+
+def _outdone(
+    settings_type: type[Any], arguments: Sequence[str], known: Mapping[str, Leaf]
+) -> set[str]:
+    """Settings of a recipe that a flag stands instead of: steps where hours are given."""
+    flags = {argument.partition("=")[0].replace("_", "-") for argument in arguments}
+    return {
+        path
+        for group in getattr(settings_type, "ALTERNATIVES", ())
+        for given in group
+        if flags.intersection(known[given].flags)
+        for path in group
+        if path != given
+    }
 
 
 def _recipe_named(arguments: Sequence[str]) -> Path | None:

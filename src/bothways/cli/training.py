@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from bothways.errors import counted
 from bothways.training.recorder import (
     Evaluated,
     Event,
@@ -110,7 +111,7 @@ def _words(event: Event) -> str | None:
         case RunStarted(run, number, runs, step, steps, _):
             resumed = f", resumed at step {step}" if step else ""
             which = f"run {number} of {runs} ({run}): " if runs > 1 else ""
-            return f"{which}{steps} steps{resumed}"
+            return f"{which}{counted(steps, 'step')}{resumed}"
         case Evaluated(step, epoch, split, metrics, is_best):
             scores = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
             best = "  (best so far)" if is_best else ""
@@ -118,7 +119,7 @@ def _words(event: Event) -> str | None:
             return f"{where}, {split}: {scores}{best}"
         case RunFinished(_, step, seconds, early):
             why = ", stopped early" if early else ""
-            return f"{step} steps in {_clock(seconds)}{why}"
+            return f"{counted(step, 'step')} in {_clock(seconds)}{why}"
         case _:
             return None
 

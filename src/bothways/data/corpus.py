@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -182,11 +182,3 @@ def stream_rows(
     for number, row in enumerate(rows, 1):
         texts = {name: value for name, value in row.items() if isinstance(value, str)}
         yield Row(texts, source, number)
-
-
-def sources(inputs: Sequence[str]) -> list[dict[str, Any]]:
-    """What identifies inputs, to notice that they have changed: names, and sizes of files."""
-    return [
-        {"name": name, "bytes": Path(name).stat().st_size if Path(name).is_file() else None}
-        for name in inputs
-    ]

@@ -76,6 +76,15 @@ def detect_format(path: str | Path, *, encoding: str = "utf-8") -> Format:
     return found
 
 
+def begins_with_marks(path: str | Path, *, encoding: str = "utf-8") -> bool:
+    """Whether the first line has two marked entities, as files of SemEval-2010 task 8 do.
+
+    Such files have neither a header nor quoted cells.
+    """
+    line = read_head(path).decode(check_encoding(encoding), errors="replace").split("\n")[0]
+    return all(mark in line for mark in ("<e1>", "</e1>", "<e2>", "</e2>"))
+
+
 def _first_lines(text: str, *, whole: bool) -> list[str]:
     lines = text.replace("\r\n", "\n").split("\n")
     if not whole or not lines[-1]:

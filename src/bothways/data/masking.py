@@ -12,6 +12,7 @@ unit has exactly the chance `share`, and a sequence never more than one unit abo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,15 +54,17 @@ class Masking:
 
     def __post_init__(self) -> None:
         shares = {
-            name: getattr(self, name) for name in ("share", "shown_as_mask", "shown_as_random")
+            "the mask share": self.share,
+            "the share shown as mask": self.shown_as_mask,
+            "the share shown as other tokens": self.shown_as_random,
         }
         wrong = [f"{name} is {value}" for name, value in shares.items() if not 0.0 <= value <= 1.0]
         if self.shown_as_mask + self.shown_as_random > 1.0:
-            wrong.append("shown_as_mask and shown_as_random are more than 1 together")
+            wrong.append("the shares shown as mask and as other tokens are more than 1 together")
         if self.share == 0.0:
-            wrong.append("share is 0, so there is nothing to guess")
+            wrong.append("the mask share is 0, so there is nothing to guess")
         if self.span_words < 1.0:
-            wrong.append(f"span_words is {self.span_words}, and a span has at least one")
+            wrong.append(f"a span has {self.span_words} words, and must have at least one")
         if wrong:
             raise UsageError("; ".join(wrong) + "; expected shares from 0 to 1")
 
@@ -169,6 +172,38 @@ def mask_tokens(
     drawn = _stream(hashes[masked[as_random]], _REPLACEMENT)
     ids[masked[as_random]] = vocabulary.replacements[to_range(drawn, len(vocabulary.replacements))]
     return MaskedTokens(ids, masked, sequences.ids[masked])
+
+
+def one_at_a_time(
+    sequences: Sequences, vocabulary: MaskVocabulary, *, batch_tokens: int
+) -> Iterator[tuple[Sequences, MaskedTokens]]:
+    """Each token hidden alone, in a copy of its sequence; never a special one.
+
+    What a model loses on these, all together, is the pseudo-likelihood of the texts (Salazar et al.
+    2020).
+
+    Args:
+        sequences: any number.
+        vocabulary: of the tokenizer.
+        batch_tokens: most tokens of the copies that come together, unless a sequence has more.
+
+    Example:
+        >>> for copies, hidden in one_at_a_time(
+        ...     sequences, vocabulary, batch_tokens=4096
+        ... ): ...  # doctest: +SKIP
+    """
+    sequence = np.repeat(np.arange(len(sequences.lengths)), sequences.lengths)
+    first_tokens = np.cumsum(sequences.lengths) - sequences.lengths
+    at = np.flatnonzero(~(sequences.special | vocabulary.special[sequences.ids]))
+    together = max(1, batch_tokens // int(sequences.lengths.max()))
+    for start in range(0, len(at), together):
+        some = at[start : start + together]
+        copied = sequences.take(sequence[some])
+        lengths = copied.lengths
+        masked = np.cumsum(lengths) - lengths + some - first_tokens[sequence[some]]
+        ids = copied.ids.copy()
+        ids[masked] = vocabulary.mask_id
+        yield copied, MaskedTokens(ids, masked, copied.ids[masked])
 
 
 # Each token has one hash, and a stream of its own for each thing that is drawn from it.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from bothways.data.detection import Format
+from bothways.data.detection import Format, begins_with_marks
 from bothways.data.readers import Rows, read_rows
 
 
@@ -24,7 +24,8 @@ class FileOptions:
         format: of the file; None asks its name and first lines.
         encoding: of its text; None is UTF-8.
         header: whether the first record names the columns; None means it does.
-        quoting: whether double quotes enclose cells; None means they do.
+        quoting: whether double quotes enclose cells; None means they do. Where the first line has
+            two marked entities (<e1>, <e2>), None means neither.
     """
 
     format: str | None = None
@@ -39,12 +40,14 @@ class FileOptions:
 
     def rows(self, path: str | Path) -> Rows:
         """The rows of a file, read so. Raises as `read_rows`."""
+        encoding = self.encoding or "utf-8"
+        usual = not begins_with_marks(path, encoding=encoding)
         return read_rows(
             path,
             format=cast(Format, self.format) if self.format else "auto",
-            encoding=self.encoding or "utf-8",
-            header=self.header is not False,
-            quoting=self.quoting is not False,
+            encoding=encoding,
+            header=usual if self.header is None else self.header,
+            quoting=usual if self.quoting is None else self.quoting,
         )
 
     def state(self) -> dict[str, Any]:

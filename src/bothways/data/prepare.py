@@ -17,6 +17,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,9 @@ logger = logging.getLogger(__name__)
 
 UNITS = "units"
 STARTED = "settings.json"
+# In the settings of finished shards, to notice that a file has changed since. Before they are
+# finished it may change: units are made again where their documents are others.
+SIZES = "input_bytes"
 # Leftovers of a run that was killed while it wrote; the names are those of `files.py`.
 _HALF_WRITTEN = ".writing-*"
 
@@ -123,7 +127,11 @@ def prepare(
     units = UnitSettings(
         settings.output / UNITS, tokenizer.fingerprint, settings.drop_near_duplicates
     )
-    numbers = _tokenise(corpus, tokenizer, units, settings.workers, on_unit)
+    try:
+        numbers = _tokenise(corpus, tokenizer, units, settings.workers, on_unit)
+    except DataError:
+        _forget_empty(units.folder)
+        raise
     manifest = _assemble(settings, tokenizer, identity, [units.path(n) for n in numbers])
     shutil.rmtree(units.folder)
     return manifest
@@ -136,6 +144,9 @@ def _identity(settings: PrepareSettings, tokenizer: Tokenizer) -> dict[str, Any]
         "document": settings.document,
         "text": settings.text,
         "encoding": settings.encoding,
+        SIZES: [
+            Path(name).stat().st_size if Path(name).is_file() else None for name in settings.input
+        ],
         "held_out": settings.held_out,
         "drop_near_duplicates": settings.drop_near_duplicates,
         "tokenizer": tokenizer.fingerprint,
@@ -163,7 +174,8 @@ def _begin(settings: PrepareSettings, identity: dict[str, Any]) -> bool:
         if complete:
             earlier = dict(Manifest.read(output).settings)
         else:
-            earlier = read_json_object(started) if started.is_file() else identity
+            earlier = read_json_object(started) if started.is_file() else dict(identity)
+            earlier[SIZES] = identity[SIZES]
         _compare(output, earlier, identity)
         if complete:
             logger.info("%s is complete; there is nothing to do", output)
@@ -173,6 +185,14 @@ def _begin(settings: PrepareSettings, identity: dict[str, Any]) -> bool:
         logger.info("%s is empty: starting from the beginning", output)
     write_json(started, identity)
     return False
+
+
+def _forget_empty(units: Path) -> None:
+    """After a failure before any unit was finished, leave the output as it was found."""
+    if not any(units.glob("*.arrow")):
+        shutil.rmtree(units)
+        with suppress(OSError):  # something else is in it
+            units.parent.rmdir()
 
 
 def _compare(output: Path, earlier: dict[str, Any], now: dict[str, Any]) -> None:

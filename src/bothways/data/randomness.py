@@ -13,7 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 Hashes = NDArray[np.uint64]
 
 # What random numbers are drawn for. New uses go to the end: the place is part of the key.
-USES = ("order", "batches", "split", "sample", "masks", "pairs", "negatives")
+# New uses come last: the place of a use is a part of its key.
+USES = (
+    "order",
+    "batches",
+    "split",
+    "sample",
+    "masks",
+    "pairs",
+    "negatives",
+    "balance",
+    "curve",
+    "few-shot",
+)
 
 
 def keyed_random(seed: int, *, epoch: int = 0, use: str) -> np.random.Generator:

@@ -43,14 +43,15 @@ class RetrievalSet:
         gains: for each judged query, by document id, what a document is worth: above 0 is
             relevant, 0 was judged and is not. Documents that are not named were not judged.
         places: `file, line 12` of each query.
-        candidates: for each query the documents that it is ranked over; empty where nobody said.
+        candidates: for each query the documents that it is ranked over, and what the first stage
+            thought of them; empty where nobody said.
     """
 
     documents: Mapping[str, str]
     queries: Mapping[str, str]
     gains: Mapping[str, Mapping[str, float]]
     places: Mapping[str, str] = field(default_factory=dict)
-    candidates: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    candidates: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
     @property
     def answerable(self) -> tuple[str, ...]:

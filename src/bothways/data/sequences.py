@@ -49,6 +49,20 @@ class Sequences:
     keys: NDArray[np.int64]
     relations: NDArray[np.int64] | None = None
 
+    def take(self, which: NDArray[np.int64]) -> Sequences:
+        """Some of the sequences, as often as they are named."""
+        lengths = self.lengths[which]
+        tokens = ranges((np.cumsum(self.lengths) - self.lengths)[which], lengths)
+        return Sequences(
+            self.ids[tokens],
+            lengths,
+            self.special[tokens],
+            self.word_starts[tokens],
+            None if self.type_ids is None else self.type_ids[tokens],
+            self.keys[which],
+            None if self.relations is None else self.relations[which],
+        )
+
 
 def single(shards: Shards, pack: Pack, template: Template) -> Sequences:
     """Each passage of a pack as one sequence.

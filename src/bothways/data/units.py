@@ -36,6 +36,7 @@ UNIT_CHARACTERS = 1 << 21
 
 COUNTED = (
     "documents",  # all of the unit
+    "tokens",
     "documents_empty",  # that became no piece
     "documents_of_one_token",
     "documents_split",  # into several rows
@@ -136,6 +137,7 @@ def write_unit(tokenizer: Tokenizer, unit: Unit, settings: UnitSettings) -> None
     lengths = np.array([len(document) for document in documents])
     counts = {
         "documents": len(documents),
+        "tokens": int(lengths.sum()),
         "documents_empty": int((lengths == 0).sum()),
         "documents_of_one_token": int((lengths == 1).sum()),
         "documents_split": sum(len(document) > 1 for document in parts),

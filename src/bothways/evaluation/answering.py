@@ -71,7 +71,7 @@ def answering_parts(
         rows = []
         for kind in [kind for kind in order if kind in set(kinds)]:
             those = np.flatnonzero([each == kind for each in kinds])
-            groups = task.units([examples[int(index)] for index in those])
+            groups = task.units([examples[index] for index in those.tolist()])
             units = Units.of(len(those), groups)
             f1 = intervals(_mean_of(scores.f1[those]), units, resamples=resamples, seed=seed)["f1"]
             rows.append(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bothways.errors import agreeing, counted
 from bothways.evaluation.result import SEVERITIES, Finding, Metric, Severity
 from bothways.tokenization.encoding import End, Ledger
 
@@ -57,8 +58,8 @@ def baseline_finding(
     if units < TOO_FEW:
         severity = "note"
         text = (
-            f"Only {units} examples were judged, too few to tell the model ({metric} "
-            f"{value.value:.3f}) from {rival}."
+            f"Only {counted(units, 'example')} {agreeing(units, 'were')} judged, too few to tell "
+            f"the model ({metric} {value.value:.3f}) from {rival}."
         )
     elif severity == "fine":
         text = (
@@ -116,11 +117,13 @@ def errors_finding(
         return Finding("errors", "fine", "Every prediction is right.", numbers)
     if mistake is not None:
         true, said, count = mistake
-        told = f"the commonest mistake is to take {true!r} for {said!r} ({count:,} times)"
+        told = f"the commonest mistake is to take {true!r} for {said!r} ({counted(count, 'time')})"
         numbers |= {"mistake_true": true, "mistake_predicted": said, "mistake_count": count}
     mean = sum(metric.value for metric in occurring.values()) / len(occurring)
     weak = support[worst] >= TOO_FEW and (f1.value if f1.high is None else f1.high) < mean / 2
-    text = f"The weakest label is {worst!r} (F1 {f1}, {support[worst]:,} examples); {told}."
+    text = (
+        f"The weakest label is {worst!r} (F1 {f1}, {counted(support[worst], 'example')}); {told}."
+    )
     return Finding("errors", "note" if weak else "fine", text, numbers)
 
 
@@ -139,10 +142,11 @@ def truncation_finding(ledger: Ledger) -> Finding:
     elif share > TEXTS_CUT_NOTE:
         severity = "note"
     if not ledger.texts_cut:
-        text = f"No text was cut: all {ledger.texts:,} were read whole."
+        whole = "it was" if ledger.texts == 1 else f"all {ledger.texts:,} were"
+        text = f"No text was cut: {whole} read whole."
     else:
         text = (
-            f"{ledger.texts_cut:,} of {ledger.texts:,} texts ({share:.1%}) lost "
+            f"{ledger.texts_cut:,} of {counted(ledger.texts, 'text')} ({share:.1%}) lost "
             f"{LOST[ledger.end]}: {ledger.tokens_cut:,} of {ledger.tokens:,} tokens "
             f"({ledger.share_cut:.1%}) were never read."
         )
@@ -160,4 +164,9 @@ def _baseline_severity(difference: Metric) -> Severity:
 
 def _words(name: str) -> str:
     """`bag_of_words` as it is said."""
-    return {"majority": "the majority label"}.get(name, name.replace("_", " "))
+    said = {
+        "majority": "the majority label",
+        "likeliest_sentence": "the sentence with most words of the question",
+        "no_answer": "no answer to any question",
+    }
+    return said.get(name, name.replace("_", " "))

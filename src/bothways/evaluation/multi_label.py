@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bothways.errors import agreeing, counted
 from bothways.evaluation.baselines import bag_of_words_shares
 from bothways.evaluation.classification import data_table, label_figure
 from bothways.evaluation.findings import baselines_not_asked, errors_finding
@@ -92,9 +93,9 @@ def _told(task: MultiLabelTask, sets: LabelSets) -> str:
     most, worst = int(missed.argmax()), int(added.argmax())
     wrong = int((~sets.exact).sum())
     return (
-        f"{wrong:,} of {len(sets.exact):,} sets are not exactly right, {task.labels[most]!r} is "
-        f"missed most ({missed[most]:,} times) and {task.labels[worst]!r} said wrongly most "
-        f"({added[worst]:,} times)"
+        f"{wrong:,} of {counted(len(sets.exact), 'set')} {agreeing(wrong, 'are')} not exactly "
+        f"right, {task.labels[most]!r} is missed most ({counted(int(missed[most]), 'time')}) and "
+        f"{task.labels[worst]!r} said wrongly most ({counted(int(added[worst]), 'time')})"
     )
 
 

@@ -24,6 +24,9 @@ PARTS: dict[str, tuple[str, str]] = {
     "embed": ("bothways.evaluation.embedding", "embedding_parts"),
     "retrieval": ("bothways.evaluation.retrieval", "retrieval_parts"),
     "tag": ("bothways.evaluation.tagging", "tagging_parts"),
+    "multiple-choice": ("bothways.evaluation.choosing", "choosing_parts"),
+    "rerank": ("bothways.evaluation.reranking", "reranking_parts"),
+    "relate": ("bothways.evaluation.relating", "relating_parts"),
     "regress": ("bothways.evaluation.regression", "regression_parts"),
 }
 

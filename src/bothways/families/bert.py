@@ -25,7 +25,7 @@ def read(keys: ConfigKeys) -> EncoderConfig:
     hidden_dropout = keys.number("hidden_dropout_prob", 0.1)
     return EncoderConfig(
         hidden_size=hidden_size,
-        num_layers=keys.whole("num_hidden_layers"),
+        num_layers=keys.layers("num_hidden_layers"),
         embeddings=EmbeddingsConfig(
             vocab_size=keys.whole("vocab_size"),
             size=hidden_size,

@@ -53,7 +53,7 @@ def read_common(
     rate = keys.number("hidden_dropout_prob", 0.1)
     return EncoderConfig(
         hidden_size,
-        keys.whole("num_hidden_layers"),
+        keys.layers("num_hidden_layers"),
         EmbeddingsConfig(
             keys.whole("vocab_size"),
             hidden_size,

@@ -32,7 +32,7 @@ def read(keys: ConfigKeys) -> EncoderConfig:
     num_heads = keys.whole("n_heads")
     return EncoderConfig(
         hidden_size=hidden_size,
-        num_layers=keys.whole("n_layers"),
+        num_layers=keys.layers("n_layers"),
         embeddings=EmbeddingsConfig(
             vocab_size=keys.whole("vocab_size"),
             size=hidden_size,

@@ -47,7 +47,7 @@ def read(keys: ConfigKeys) -> EncoderConfig:
     num_heads = keys.whole(_present(keys, "n_heads", "num_attention_heads"))
     return EncoderConfig(
         hidden_size=hidden_size,
-        num_layers=keys.whole(_present(keys, "n_layers", "num_hidden_layers")),
+        num_layers=keys.layers(_present(keys, "n_layers", "num_hidden_layers")),
         embeddings=EmbeddingsConfig(
             vocab_size=keys.whole(_present(keys, "vocab_size", "n_words")),
             size=hidden_size,
@@ -114,7 +114,7 @@ def _refusals(keys: ConfigKeys) -> list[str]:
         reasons.append(
             "asm: an adaptive softmax over the vocabulary is not built here; supported: false"
         )
-    if _BEAM_SEARCH in (keys.raw.get("architectures") or ()):
+    if _BEAM_SEARCH in keys.words("architectures"):
         reasons.append(
             f"architectures: {_BEAM_SEARCH} searches its answers by beams; fine-tune "
             f"{_BEAM_SEARCH}Simple instead, or name FlaubertModel to load the encoder alone"

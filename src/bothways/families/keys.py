@@ -7,6 +7,7 @@ does not name the key; the keys that decide an encoder's shape have none.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from bothways.errors import ConfigError, UnsupportedModelError, nearest
@@ -34,6 +35,9 @@ NAME_OF_ACTIVATION: dict[Activation, str] = {
     "tanh": "tanh",
     "identity": "linear",
 }
+# What a damaged file may say beyond these would fill the memory before the weights are compared.
+LARGEST_SIZE = 2**31 - 1
+MOST_LAYERS = 10_000
 
 
 class ConfigKeys:
@@ -53,7 +57,14 @@ class ConfigKeys:
         self.raw = raw
         self.place = place
 
-    def whole(self, name: str, default: int | None = None, *, minimum: int = 1) -> int:
+    def whole(
+        self,
+        name: str,
+        default: int | None = None,
+        *,
+        minimum: int = 1,
+        maximum: int = LARGEST_SIZE,
+    ) -> int:
         """A whole number.
 
         Raises:
@@ -62,7 +73,13 @@ class ConfigKeys:
         value = self._value(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
             raise self._wrong(name, value, f"a whole number of at least {minimum}")
+        if value > maximum:
+            raise self._wrong(name, value, f"at most {maximum:,}")
         return value
+
+    def layers(self, name: str) -> int:
+        """A number of layers, refused where no encoder has so many, before any is built."""
+        return self.whole(name, maximum=MOST_LAYERS)
 
     def index(self, name: str, default: int | None) -> int | None:
         """A token id or another index, or None."""
@@ -76,8 +93,8 @@ class ConfigKeys:
     def number(self, name: str, default: float | None = None) -> float:
         """A number; null counts as absent."""
         value = self._value(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._wrong(name, value, "a number")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            raise self._wrong(name, value, "a finite number")
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
@@ -93,6 +110,13 @@ class ConfigKeys:
         if not isinstance(value, str):
             raise self._wrong(name, value, "a text")
         return value
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """A list of words; none where the key is absent or null."""
+        value = self.raw.get(name) or ()
+        if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
+            raise self._wrong(name, value, "a list of texts")
+        return tuple(value)
 
     def activation(self, name: str, default: str = "gelu") -> Activation:
         """An activation by the name that published configurations use.

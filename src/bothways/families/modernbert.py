@@ -37,7 +37,7 @@ _EVERY = "global_attn_every_n_layers"
 def read(keys: ConfigKeys) -> EncoderConfig:
     """The axes that a ModernBERT configuration sets."""
     hidden_size, num_heads = keys.whole("hidden_size"), keys.whole("num_attention_heads")
-    num_layers = keys.whole("num_hidden_layers")
+    num_layers = keys.layers("num_hidden_layers")
     attention_dropout = keys.number("attention_dropout", 0.0)
     return EncoderConfig(
         hidden_size,

@@ -55,7 +55,7 @@ def find_family(raw: Mapping[str, Any], place: str = "config.json") -> FamilySpe
             f"{place} has no model_type, so it is not known how to read the weights; "
             f"add one of: {', '.join(FAMILIES)}"
         )
-    if model_type not in FAMILIES:
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise UnsupportedModelError(
             f"{place}: model_type {model_type!r} is not supported; "
             f"{nearest(str(model_type), FAMILIES)}"

@@ -21,7 +21,7 @@ def abilities(parts: Parts, task: Task[Any] | None) -> list[str]:
     if reader_of(parts, task) is not None and task is not None and parts.head_trained:
         found.append(f"predict ({task.name})")
     if parts.masked_lm is not None and "head" not in parts.report.untrained:
-        found.append("fill")
+        found += ["fill", "embed_sparse"]
     return found
 
 
@@ -48,7 +48,7 @@ def trained_task(parts: Parts, task: Task[Any] | None) -> tuple[Task[Any], nn.Mo
         head = "no head for a task" if parts.head is None else f"a head that no task reads ({kind})"
         raise TaskError(
             f"this model has {head}; it can: {ability_words(parts, task)}. Train one with "
-            "`bothways finetune`"
+            "`bothways finetune`, or judge its vectors with `bothways evaluate --task embed`"
         )
     if not parts.head_trained:
         raise UntrainedHeadError(

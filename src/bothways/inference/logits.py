@@ -22,6 +22,7 @@ def head_logits(
     encodings: Sequence[Sequence[Encoding]],
     *,
     examples: Sequence[Any] | None = None,
+    reads: Callable[[Sequence[Source]], dict[str, Tensor]] | None = None,
     batch_tokens: int | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> tuple[Tensor, Batch]:
@@ -32,6 +33,7 @@ def head_logits(
         head: called as head(output, batch).
         encodings: of each example; several are windows.
         examples: what was encoded, for tasks whose results quote it.
+        reads: what the head needs besides tokens, as targets of a batch.
         batch_tokens: budget of a batch; None for the device's default.
         on_batch: called with the number of encodings done.
     """
@@ -51,6 +53,7 @@ def head_logits(
             ids,
             type_ids=types if any(any(kind) for kind in types) else None,
             rows=getattr(head, "rows", None),
+            targets=reads and (lambda indices: reads([sources[index] for index in indices])),
             batch_tokens=batch_tokens,
             on_batch=on_batch,
         ):

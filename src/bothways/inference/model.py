@@ -283,6 +283,7 @@ class Model:
                 head,
                 encodings,
                 examples=given,
+                reads=getattr(task, "reads", None),
                 batch_tokens=batch_tokens,
                 on_batch=on_batch,
             )

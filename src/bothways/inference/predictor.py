@@ -30,6 +30,7 @@ def run(
     *,
     type_ids: Sequence[Sequence[int]] | None = None,
     rows: Callable[[Batch], Tensor | None] | None = None,
+    targets: Callable[[list[int]], dict[str, Tensor]] | None = None,
     batch_tokens: int | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[list[int], Tensor, Batch]]:
@@ -41,6 +42,7 @@ def run(
         ids: token ids of each text.
         type_ids: segments of each text; None for all zero.
         rows: tokens whose last states `read_out` needs, so that only they are computed.
+        targets: of the texts with these indices, what else `read_out` reads in the batch.
         batch_tokens: budget of a batch; None for the device's default.
         on_batch: called with the number of texts done after each batch.
 
@@ -58,6 +60,7 @@ def run(
                     _join(ids, indices),
                     Layout.packed([len(ids[index]) for index in indices]),
                     None if type_ids is None else _join(type_ids, indices),
+                    targets={} if targets is None else targets(indices),
                 ).to(device)
                 wanted = None if rows is None else rows(batch)
                 result = read_out(encoder(batch, rows=wanted), batch)

@@ -21,6 +21,7 @@ from bothways.model.config import Activation
 from bothways.model.crf import CrfHead
 from bothways.model.dropout import Dropout
 from bothways.model.encoder import EncoderOutput
+from bothways.model.entities import EntityHead
 from bothways.model.layout import Batch
 from bothways.model.windows import WindowAttentionHead
 
@@ -334,6 +335,7 @@ HEADS: dict[str, type[nn.Module]] = {
     "crf": CrfHead,
     "replaced": ReplacedTokenHead,
     "summary": SummaryHead,
+    "entities": EntityHead,
     "window_attention": WindowAttentionHead,
     "masked_lm": MaskedLMHead,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from bothways.errors import counted
 from bothways.evaluation.result import SEVERITIES, Finding, Report
 
 FINDINGS_SAID = 3
@@ -59,7 +60,7 @@ def tally(report: Report) -> str:
 def _score(report: Report) -> str:
     if not report.metrics:
         return "Nothing was scored, so there is no number to go by."
-    what = f"{report.count:,} {'example' if report.count == 1 else 'examples'} of {report.data}"
+    what = f"{counted(report.count, 'example')} of {report.data}"
     name, metric = next(iter(report.metrics.items()))
     return f"On {what} the model reaches {name} {metric}."
 
@@ -70,7 +71,7 @@ def _fillers(report: Report) -> list[str]:
     overlap = "Where 95 % intervals overlap widely, a difference between scores may be chance."
     return [
         *([overlap] if report.metrics else []),
-        f"Of {ledger.tokens:,} tokens given, {ledger.tokens_cut:,} were never read.",
+        f"Of {counted(ledger.tokens, 'token')} given, {ledger.tokens_cut:,} were never read.",
         f"This took {report.seconds:.1f} seconds.",
         "Numbers, tables and figures are in report.json.",
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from bothways.model.config import EncoderConfig
 from bothways.model.heads import TokenHead
 from bothways.model.init import initialise
 from bothways.model.layout import Batch
-from bothways.tasks.answer_pieces import context_pieces, is_lost, pieces_of, window_scores
+from bothways.tasks.answer_pieces import context_pieces, fewest_pieces, pieces_of, window_scores
 from bothways.tasks.answer_reading import Answer, AnswerExample, read_answers, say_empty
 from bothways.tasks.answer_search import Window, find_answers
 from bothways.tasks.answer_threshold import best_threshold, no_answer_odds
@@ -68,7 +68,7 @@ class AnswerTask:
     labels: ClassVar[tuple[str, ...]] = ()
     main_metric: ClassVar[str] = "f1"
     default_policy: ClassVar[Policy] = "windows"
-    head_kind: ClassVar[str] = "answer"
+    head_kind: ClassVar[Literal["answer"]] = "answer"
 
     def __post_init__(self) -> None:
         for flag, value, least in (
@@ -165,12 +165,17 @@ class AnswerTask:
         encodings, ledger = tokenizer.encode_many(
             questions, contexts, policy=replace(policy, whole_first=True)
         )
-        lost = sum(
-            is_lost(example, windows)
-            for example, windows in zip(examples, encodings, strict=True)
-            if len(windows) > 1 or windows[0].tokens_cut
-        )
-        return encodings, replace(ledger, targets_cut=lost)
+        found = [fewest_pieces(*each) for each in zip(examples, encodings, strict=True)]
+        long = sum(pieces is not None and pieces > self.max_answer_length for pieces in found)
+        if long:
+            logger.warning(
+                "%d of %d questions have no answer of at most %d tokens, the longest that is "
+                "looked for; --max-answer-length is set in training",
+                long,
+                len(examples),
+                self.max_answer_length,
+            )
+        return encodings, replace(ledger, targets_cut=found.count(None))
 
     def _refuse_long_questions(
         self, examples: Sequence[AnswerExample], tokenizer: Tokenizer, policy: CutPolicy

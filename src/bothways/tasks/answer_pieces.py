@@ -44,11 +44,15 @@ def pieces_of(encoding: Encoding, answer: Answer) -> tuple[int, int] | None:
     return (first, last) if begins and stops else None
 
 
-def is_lost(example: AnswerExample, windows: Sequence[Encoding]) -> bool:
-    """Whether there are answers and none lies whole in a window."""
+def fewest_pieces(example: AnswerExample, windows: Sequence[Encoding]) -> int | None:
+    """Pieces of the shortest answer that a window holds whole; 0 where no answer has a place.
+
+    None where there are answers with a place and no window holds one whole.
+    """
     placed = [answer for answer in example.answers or () if answer.start is not None]
-    whole = any(pieces_of(window, answer) for answer in placed for window in windows)
-    return bool(placed) and not whole
+    held = [pieces_of(window, answer) for answer in placed for window in windows]
+    lengths = [place[1] - place[0] + 1 for place in held if place is not None]
+    return min(lengths, default=None) if placed else 0
 
 
 def window_scores(encoding: Encoding, scores: NDArray[np.float64]) -> Window:

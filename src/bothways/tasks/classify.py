@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from bothways.data.collate import Source
 from bothways.data.rows import Row
-from bothways.errors import CheckpointError, DataError, TaskError, UsageError, nearest
+from bothways.errors import CheckpointError, DataError, TaskError, UsageError, counted, nearest
 from bothways.metrics.classification import Confusion, log_losses
 from bothways.model.config import EncoderConfig
 from bothways.model.init import initialise
@@ -150,7 +150,7 @@ class ClassifyTask:
         if len(counts) == 1:
             file = examples[0].place.rpartition(", line")[0]
             raise DataError(
-                f"{file or 'the data'}: all {len(examples)} examples have the label "
+                f"{file or 'the data'}: {counted(len(examples), 'example')} and one label, "
                 f"{next(iter(counts))!r}; a classifier needs at least two. Is the label column "
                 "the right one (--label)?"
             )

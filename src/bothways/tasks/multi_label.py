@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from bothways.data.collate import Source
 from bothways.data.rows import Row
-from bothways.errors import CheckpointError, DataError, UsageError, nearest
+from bothways.errors import CheckpointError, DataError, UsageError, counted, nearest
 from bothways.metrics.label_sets import LabelSets, best_threshold
 from bothways.model.config import EncoderConfig
 from bothways.model.layout import Batch
@@ -158,18 +158,18 @@ class MultiLabelTask:
         counts = Counter(label for labels in truth for label in labels)
         if not counts:
             raise DataError(
-                f"none of {len(examples)} training examples has a label; is the label column the "
-                "right one (--label)?"
+                f"none of {counted(len(examples), 'training example')} has a label; is the "
+                "label column the right one (--label)?"
             )
         labels = tuple(sorted(counts))
         sizes = [len(each) for each in truth]
         logger.info(
-            "%d labels, in this order: %s; %.2f a text, %d of %d texts have none",
-            len(labels),
+            "%s, in this order: %s; %.2f a text, %d of %s have none",
+            counted(len(labels), "label"),
             ", ".join(labels),
             sum(sizes) / len(sizes),
             sizes.count(0),
-            len(sizes),
+            counted(len(sizes), "text"),
         )
         if max(sizes) == 1:
             logger.warning(

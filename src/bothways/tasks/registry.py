@@ -20,6 +20,9 @@ TASKS: dict[str, tuple[str, str]] = {
     "multi-label": ("bothways.tasks.multi_label", "MultiLabelTask"),
     "embed": ("bothways.tasks.embed", "EmbedTask"),
     "tag": ("bothways.tasks.tag", "TagTask"),
+    "multiple-choice": ("bothways.tasks.choice", "ChoiceTask"),
+    "rerank": ("bothways.tasks.rerank", "RerankTask"),
+    "relate": ("bothways.tasks.relate", "RelateTask"),
     "regress": ("bothways.tasks.regress", "RegressTask"),
 }
 

@@ -30,6 +30,7 @@ from bothways.tasks.columns import LABEL_NAMES, refuse, with_usual
 from bothways.tasks.results import Result, ScoreResult
 from bothways.tasks.task import Columns, Scorer
 from bothways.tasks.texts import (
+    RAW_SCORES,
     PoolingChoice,
     are_pairs,
     encode_texts,
@@ -46,9 +47,6 @@ from bothways.tokenization.tokenizer import Tokenizer
 logger = logging.getLogger(__name__)
 
 NUMBER_NAMES = ("score", "rating", "stars", "similarity", "value", "grade", *LABEL_NAMES)
-# transformers sets this when a model of sentence pairs is saved as a cross-encoder; without it
-# sentence-transformers squashes the one output of such a model.
-RAW_SCORES = {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}}
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ class RegressTask:
         if labelled:
             columns = with_usual(given, columns, label=NUMBER_NAMES)
         cells = read_cells(given, columns, labelled=labelled, fitted=self.mean is not None)
-        numbers = [None if cell.label is None else _number(cell.label) for cell in cells]
+        numbers = [None if cell.label is None else number_of(cell.label) for cell in cells]
         wrong = [
             f"{cell.place}: {cell.label!r}"
             for cell, number in zip(cells, numbers, strict=True)
@@ -325,7 +323,7 @@ def scores_of(results: Sequence[Result]) -> NDArray[np.float64]:
     return np.array(found, dtype=np.float64)
 
 
-def _number(cell: str) -> float | None:
+def number_of(cell: str) -> float | None:
     """The number in a cell; None where there is none, or one that is not finite."""
     try:
         number = float(cell.replace("_", "x"))  # Python reads 1_000, which nobody writes

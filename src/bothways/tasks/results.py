@@ -39,6 +39,23 @@ class LabelSetResult:
 
 
 @dataclass(frozen=True)
+class ChoiceResult:
+    """One of the choices that a question came with.
+
+    Attributes:
+        index: of the most probable one, from 0.
+        choice: its text.
+        probability: of that choice.
+        probabilities: of each choice, in the order they were given.
+    """
+
+    index: int
+    choice: str
+    probability: float
+    probabilities: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class ScoreResult:
     """One number a text or pair, in the caller's units.
 
@@ -128,7 +145,15 @@ class RankingResult:
     scores: tuple[float, ...]
 
 
-Result = LabelResult | LabelSetResult | ScoreResult | TagResult | AnswerResult | RankingResult
+Result = (
+    LabelResult
+    | LabelSetResult
+    | ChoiceResult
+    | ScoreResult
+    | TagResult
+    | AnswerResult
+    | RankingResult
+)
 
 
 def as_dict(result: Result) -> dict[str, Any]:

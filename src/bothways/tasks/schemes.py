@@ -18,6 +18,10 @@ SchemeName = Literal["none", "io", "bio", "bioes", "bilou"]
 
 OUTSIDE = "O"
 
+# Every span has an end in BIOES and BILOU, so that more than this share of tags without any means
+# BIO, unless spans have 20 words on average.
+NEARLY_ALL = 0.95
+
 
 @dataclass(frozen=True)
 class Scheme:
@@ -133,9 +137,10 @@ SCHEMES: dict[str, Scheme] = {
 
 
 def find_scheme(tags: Iterable[str]) -> SchemeName:
-    """The scheme that tags are in: the smallest one that has most of their prefixes.
+    """The scheme that tags are in: IO where all begin with I-, else the first that has nearly all.
 
-    Tags have none when more than half of those that are not O are of no scheme.
+    A few tags that a scheme does not have are mistakes and no reason for another. Tags have no
+    scheme when more than half of those that are not O begin like none.
 
     Example:
         >>> find_scheme(["O", "B-PER", "I-PER"]), find_scheme(["NOUN", "VERB"])
@@ -148,5 +153,9 @@ def find_scheme(tags: Iterable[str]) -> SchemeName:
         name: sum(count for tag, count in counts.items() if SCHEMES[name].has(tag))
         for name in names
     }
-    best = max(names, key=lambda name: found[name])
-    return best if 2 * found[best] > counts.total() else "none"
+    most = max(found.values())
+    if 2 * most <= counts.total():
+        return "none"
+    if found["io"] == most:
+        return "io"
+    return next(name for name in names[1:] if found[name] >= NEARLY_ALL * most)

@@ -110,10 +110,9 @@ class TagTask:
     @property
     def default_tag(self) -> str:
         """The tag of a word that no model saw: outside of spans, or the most frequent one."""
-        if self.form is not None:
-            return OUTSIDE
         counts = self.label_counts
-        return max(self.labels, key=lambda tag: counts.get(tag, 0))
+        most = max(self.labels, key=lambda tag: counts.get(tag, 0), default=OUTSIDE)
+        return most if self.form is None else OUTSIDE
 
     def read(self, rows: Iterable[Row], *, labelled: bool = True) -> list[TagExample]:
         """Examples of rows; `tag_reading.read_tagged` says what is refused."""
@@ -228,8 +227,7 @@ class TagTask:
     ) -> tuple[list[list[Encoding]], Ledger]:
         """The encodings of many examples, in the tokenizer's own threads, and what was cut.
 
-        The ledger counts as lost the true spans with words that are read nowhere; without a
-        scheme such words themselves.
+        The ledger counts true spans with a word in no window; without a scheme such words.
         """
         encodings, ledger = tokenizer.encode_words(
             [example.words for example in examples], policy=policy
@@ -250,7 +248,7 @@ class TagTask:
                 "%d words became no token, as control characters do; each keeps a tag, %s (the "
                 "first: %s)",
                 len(silent),
-                self.default_tag if self.labels else OUTSIDE,
+                self.default_tag,
                 silent[0],
             )
         return encodings, replace(ledger, targets_cut=lost)
@@ -288,11 +286,9 @@ class TagTask:
 
     def count(self, batch: Batch) -> int:
         """Labelled pieces, or labelled words where tags depend on each other."""
-        tags = batch.targets["tag"]
-        learned = tags != IGNORED
         if self.crf:
-            return int(batch.targets["word"][learned].unique().numel())
-        return int(learned.sum())
+            return int(batch.targets["word"].max()) + 1
+        return int((batch.targets["tag"] != IGNORED).sum())
 
     def loss(self, logits: Tensor, batch: Batch) -> tuple[Tensor, int]:
         """Sum of the losses, in float32: cross-entropies of pieces, or of whole chains of tags."""
@@ -306,16 +302,16 @@ class TagTask:
     def decode(self, logits: Tensor, batch: Batch) -> list[Result]:
         """The tags of each text's words; a word in two windows is decided by one of them."""
         pieces = word_pieces(batch.sources, self.label_pieces)
-        words = pieces.words.to(logits.device)
+        logits = logits.detach().cpu().double()
         # (pieces, tags) -> the mean of each word's
-        scores = logits.new_zeros(len(pieces.texts), logits.shape[1], dtype=torch.float64)
-        scores.index_add_(0, words, logits.detach().double()[pieces.rows.to(logits.device)])
-        scores /= words.bincount(minlength=len(scores)).clamp(min=1)[:, None]
+        scores = logits.new_zeros(len(pieces.texts), logits.shape[1])
+        scores.index_add_(0, pieces.words, logits[pieces.rows])
+        scores /= pieces.words.bincount(minlength=len(scores))[:, None]
         if self.crf:
-            transitions = batch.targets["transitions"].detach().to(scores)
-            best, sure = best_tags(scores.cpu(), pieces.texts, transitions.cpu(), self._allowed())
+            transitions = batch.targets["transitions"].detach().cpu().double()
+            best, sure = best_tags(scores, pieces.texts, transitions, self._allowed())
         else:
-            sure, best = scores.softmax(-1).cpu().max(-1)
+            sure, best = scores.softmax(-1).max(-1)
         examples = {source.example: source.given for source in batch.sources}
         found: list[dict[int, tuple[str, float]]] = [{} for _ in examples]
         for text, number, tag, probability in zip(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
 from bothways.data.rows import Row
-from bothways.errors import TaskError, UsageError, nearest
+from bothways.errors import TaskError, UsageError, counted, nearest
 from bothways.model.config import EncoderConfig
 from bothways.model.heads import ClassificationHead, Pooling
 from bothways.model.init import initialise
@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 PoolingChoice = Literal["auto"] | Pooling
 POOLINGS = ("auto", *get_args(Pooling))
+# In config.json, of a head with one output: without it sentence-transformers squashes its scores.
+RAW_SCORES = {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}}
 
 
 class Texts(Protocol):
@@ -118,9 +120,9 @@ def read_cells(
     empty = [cells.place for cells in found if is_empty(cells)]
     if empty:
         logger.warning(
-            "%d of %d texts are empty; they are kept (the first: %s)",
+            "%d of %s are empty; they are kept (the first: %s)",
             len(empty),
-            len(found),
+            counted(len(found), "text"),
             empty[0],
         )
     return found

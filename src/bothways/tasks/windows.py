@@ -108,6 +108,18 @@ def mean_of_windows(values: Tensor, batch: Batch) -> Tensor:
     return sums / texts.bincount(minlength=count)[:, None]
 
 
+def largest_of_windows(values: Tensor, batch: Batch) -> Tensor:
+    """The largest value among the windows of each text, (T, C) from (N, C)."""
+    texts, count = _texts(values, batch)
+    return values if count == len(texts) else _largest(values, texts, count)
+
+
+def log_shares(scores: Tensor, batch: Batch) -> Tensor:
+    """The log-softmax of each sequence's score among those of its text, (N,) from (N, 1)."""
+    texts, count = _texts(scores, batch)
+    return (scores - _log_sums(scores, texts, count)[texts])[:, 0]
+
+
 def _largest(values: Tensor, texts: Tensor, count: int) -> Tensor:
     """The largest value of each column among the windows of each text."""
     index = texts[:, None].expand_as(values)

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from bothways.errors import agreeing, counted
+
 Policy = Literal["head", "tail", "head+tail", "windows"]
 End = Literal["head", "tail", "middle", "mixed", "none"]
 SpecialInText = Literal["text", "parse", "refuse"]
@@ -28,7 +30,8 @@ class Ledger:
         windows: windows made of texts that did not fit in one.
         special_in_text: special tokens that stood in the texts as plain characters.
         dropped_characters: characters that became no piece (NUL and others), spaces excluded.
-        targets_cut: what was to be learned or found, such as an answer, and no window holds whole.
+        targets_cut: what was to be learned or found, such as an answer, and lies whole in no
+            window.
     """
 
     texts: int = 0
@@ -74,17 +77,21 @@ class Ledger:
         """
         if self.texts_cut:
             told = (
-                f"{self.texts_cut} of {self.texts} texts were cut ({self.tokens_cut} of "
-                f"{self.tokens} tokens, {self.share_cut:.1%}, at the {self.end})"
+                f"{self.texts_cut} of {counted(self.texts, 'text')} "
+                f"{agreeing(self.texts_cut, 'were')} cut ({self.tokens_cut} of "
+                f"{counted(self.tokens, 'token')}, {self.share_cut:.1%}, at the {self.end})"
             ).replace("%", " %")
         else:
-            told = f"nothing was cut ({self.texts} texts, {self.tokens} tokens)"
+            told = (
+                f"nothing was cut ({counted(self.texts, 'text')}, {counted(self.tokens, 'token')})"
+            )
         if self.windows:
-            told += f"; {self.windows} windows"
+            told += f"; {counted(self.windows, 'window')}"
         if self.special_in_text:
-            told += f"; {self.special_in_text} special tokens in texts were read as plain text"
+            told += f"; {counted(self.special_in_text, 'special token')} in texts "
+            told += f"{agreeing(self.special_in_text, 'were')} read as plain text"
         if self.dropped_characters:
-            told += f"; {self.dropped_characters} characters became no token"
+            told += f"; {counted(self.dropped_characters, 'character')} became no token"
         if self.targets_cut:
             told += f"; {self.targets_cut} of what was to be found lies in no window whole"
         return told

@@ -11,14 +11,14 @@ vocabulary files then say everything.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, normalizers
 
-from bothways.errors import TokenizerError
+from bothways.errors import BothwaysError, TokenizerError
 from bothways.files import Staged, read_json_object
 from bothways.tokenization.aligned import LowerFirst, Prepare
 from bothways.tokenization.moses import ends_words, moses_pieces
@@ -41,6 +41,20 @@ USUAL_NAMES: dict[str, tuple[str, ...]] = {
     "unk": ("[UNK]", "<unk>"),
 }
 NO_LIMIT = 1_000_000  # a larger model_max_length means "not set"
+# Settings that are on or off. A text, such as "false", would count as on.
+SWITCHES = (
+    "do_lower_case",
+    "do_lowercase",
+    "strip_accents",
+    "tokenize_chinese_chars",
+    "add_prefix_space",
+    "keep_accents",
+    "remove_space",
+    "split_by_punct",
+)
+# What a class of transformers that knows nothing of segments must be told to return.
+INPUTS_WITH_TYPES = ("input_ids", "token_type_ids", "attention_mask")
+_SWITCHED = (bool, type(None))
 KEPT_FILES = (
     "vocab.txt",
     "vocab.json",
@@ -127,7 +141,7 @@ def read_folder(folder: Path) -> TokenizerFiles:
     settings = _object(folder / "tokenizer_config.json")
     for names, reader in READERS:
         if all((folder / name).is_file() for name in names):
-            built = reader(folder, settings)
+            built = _read(reader, folder, names, settings)
             break
     else:
         raise TokenizerError(_nothing_found(folder))
@@ -154,6 +168,29 @@ def read_folder(folder: Path) -> TokenizerFiles:
         str(folder),
         prepare,
     )
+
+
+def _read(reader: Reader, folder: Path, names: Sequence[str], settings: Mapping[str, Any]) -> Built:
+    """What a reader makes of its files, with a reason where it can make nothing of them.
+
+    Raises:
+        TokenizerError: when a file is damaged in a way that no reader foresees.
+    """
+    wrong = {name: settings[name] for name in SWITCHES if type(settings.get(name)) not in _SWITCHED}
+    if wrong:
+        raise TokenizerError(
+            f"{folder / 'tokenizer_config.json'}: expected true, false or null: {wrong}"
+        )
+    try:
+        return reader(folder, settings)
+    except BothwaysError:
+        raise
+    except Exception as error:  # the engine raises plain ones
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise TokenizerError(
+            f"{folder}: {' or '.join(names)} is damaged ({reason}); "
+            "fetch it again from the original checkpoint"
+        ) from error
 
 
 def complete_special_tokens(
@@ -209,7 +246,9 @@ def stage_tokenizer(files: Staged, tokenizer: TokenizerFiles) -> None:
         }
     if tokenizer.prepare is None:
         # The class of transformers that takes tokenizer.json as it stands.
-        settings.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+        plain = settings.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
+        if plain == "PreTrainedTokenizerFast" and _has_types(tokenizer.engine):
+            settings.setdefault("model_input_names", list(INPUTS_WITH_TYPES))
         files.text("tokenizer.json", tokenizer.engine.to_str())
     else:
         files.remove("tokenizer.json")
@@ -220,6 +259,11 @@ def stage_tokenizer(files: Staged, tokenizer: TokenizerFiles) -> None:
         files.bytes(name, content)
     files.json("tokenizer_config.json", settings | roles)
     files.json("special_tokens_map.json", roles)
+
+
+def _has_types(engine: Tokenizer) -> bool:
+    """Whether any piece of a pair is of another segment than the first."""
+    return any(engine.encode("a", "a").type_ids)
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -33,14 +33,17 @@ def check_passport(tokenizer: Tokenizer, passport: Mapping[str, Any]) -> None:
         TokenizerError: when any differs, or the passport is not one.
     """
     strings, expected = passport.get("strings"), passport.get("ids")
-    if (
-        not isinstance(strings, list)
-        or not isinstance(expected, list)
-        or len(strings) != len(expected)
+    if not (
+        isinstance(strings, list)
+        and isinstance(expected, list)
+        and len(strings) == len(expected)
+        and all(isinstance(string, str) for string in strings)
+        and all(isinstance(ids, list) for ids in expected)
     ):
         raise TokenizerError(
-            f"{tokenizer.name}: the passport must hold lists 'strings' and 'ids' of one length; "
-            "take bothways.json from the original model, or delete its passport"
+            f"{tokenizer.name}: the passport must hold lists 'strings' and 'ids' of one length, "
+            "texts and lists of ids; take bothways.json from the original model, or delete its "
+            "passport"
         )
     _compare(tokenizer, strings, tokenizer.plain_ids(strings), expected, "its model was saved with")
 

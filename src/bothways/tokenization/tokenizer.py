@@ -55,6 +55,8 @@ def load_tokenizer(source: str | Path) -> Tokenizer:
         >>> tokenizer.tokens(tokenizer.encode("Hello world").ids)  # doctest: +SKIP
         ['[CLS]', 'hello', 'world', '[SEP]']
     """
+    if not str(source).strip():
+        raise TokenizerError("the name of the folder is empty; give one that holds a tokenizer")
     tokenizer = Tokenizer(read_folder(Path(source)))
     passport.check_golden(tokenizer)
     return tokenizer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import logging
@@ -17,7 +18,7 @@ from bothways.data.collate import Source, collate
 from bothways.data.options import FileOptions
 from bothways.data.rows import Row
 from bothways.data.splits import duplicates_between, split
-from bothways.errors import DataError, UsageError
+from bothways.errors import DataError, UsageError, agreeing, counted
 from bothways.model.layout import Batch
 from bothways.tasks.label_losses import classifier_fields
 from bothways.tasks.registry import make_task
@@ -109,9 +110,9 @@ def _fit_what_is_left(
         fitted.check(dev)
     except DataError as error:
         raise DataError(
-            f"--dev-share {settings.data.dev_share} left {len(train)} examples to learn from and "
-            f"{len(dev)} held out, and that does not do: {error}. Use --stratify, another share, "
-            "or a dev file of your own"
+            f"--dev-share {settings.data.dev_share} left {counted(len(train), 'example')} to learn "
+            f"from and {len(dev)} held out, and that does not do: {error}. Use --stratify, another "
+            "share, or a dev file of your own"
         ) from error
     return fitted
 
@@ -168,7 +169,10 @@ def _warn_of_duplicates(train: Sequence[Any], other: Sequence[Any], name: str) -
     count = duplicates_between(_texts(train), _texts(other))
     if count:
         logger.warning(
-            "%d of %d texts of %s also stand in the training data", count, len(other), name
+            "%d of %s of %s also stand in the training data",
+            count,
+            counted(len(other), "text"),
+            name,
         )
 
 
@@ -182,6 +186,7 @@ class EncodedExamples:
         policy: what is kept of long texts.
 
     Attributes:
+        task: as given.
         examples: as given.
         encodings: of each; several are windows.
         ledger: what was cut.
@@ -196,7 +201,7 @@ class EncodedExamples:
         tokenizer: Tokenizer,
         policy: CutPolicy,
     ) -> None:
-        self._task = task
+        self.task = task
         self.examples = examples
         self.encodings, self.ledger = task.encode_all(examples, tokenizer, policy)
         self.lengths = [sum(map(len, windows)) for windows in self.encodings]
@@ -209,14 +214,33 @@ class EncodedExamples:
         ]
         self._states: KeptStates | None = None
 
+    def chosen(self, places: Sequence[int]) -> EncodedExamples:
+        """Some of the examples, repeats allowed, each an example of its own."""
+        made = copy.copy(self)
+        made.examples = [self.examples[place] for place in places]
+        made.encodings = [self.encodings[place] for place in places]
+        made.lengths = [self.lengths[place] for place in places]
+        made._sources = [
+            [dataclasses.replace(source, example=index) for source in self._sources[place]]
+            for index, place in enumerate(places)
+        ]
+        made._states = None
+        return made
+
     def keep(self, states: KeptStates) -> None:
         """Make batches of these states from now on, and not of pieces."""
         self._states = states
 
+    def lists(self) -> list[list[int]]:
+        """Indices of examples that the loss compares, so that one step must read them together."""
+        together = getattr(self.task, "lists", None)
+        found: list[list[int]] | None = together and together(self.examples)
+        return found or [[index] for index in range(len(self.examples))]
+
     def batch(self, indices: Sequence[int]) -> Batch:
         """A batch of some examples, in the order given."""
         sources = [source for index in indices for source in self._sources[index]]
-        targets = self._task.targets(self.examples, sources)
+        targets = self.task.targets(self.examples, sources)
         if self._states is not None:
             return self._states.batch(sources, targets)
         return collate(sources, targets)
@@ -228,7 +252,7 @@ class EncodedExamples:
             for encoding in windows:
                 digest.update(np.asarray([len(encoding), *encoding.ids], dtype=np.int64).tobytes())
         sources = [source for windows in self._sources for source in windows]
-        for name, target in sorted(self._task.targets(self.examples, sources).items()):
+        for name, target in sorted(self.task.targets(self.examples, sources).items()):
             digest.update(name.encode())
             digest.update(target.contiguous().view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
@@ -259,9 +283,10 @@ class TrainingData:
             dev = EncodedExamples(splits.task, splits.dev, tokenizer=tokenizer, policy=policy)
         if train.ledger.tokens_cut:
             logger.warning(
-                "%d of %d training texts were cut, %d of %d tokens (%.1f %%)",
+                "%d of %s %s cut, %d of %d tokens (%.1f %%)",
                 train.ledger.texts_cut,
-                train.ledger.texts,
+                counted(train.ledger.texts, "training text"),
+                agreeing(train.ledger.texts_cut, "were"),
                 train.ledger.tokens_cut,
                 train.ledger.tokens,
                 100 * train.ledger.share_cut,

@@ -17,10 +17,12 @@ from typing import Any
 from bothways.checkpoints.load import load_parts
 from bothways.checkpoints.parts import Parts
 from bothways.errors import UsageError, nearest
-from bothways.evaluation.result import Report
+from bothways.evaluation.result import Report, Table
 from bothways.inference.model import Model
 from bothways.tasks.task import Task
 from bothways.tokenization.encoding import Ledger
+from bothways.training.adapters import check_targets, save_adapter
+from bothways.training.curve import CurvePoint, curve_figure, curve_table, learning_curve
 from bothways.training.examples import TrainingData, new_task, read_splits
 from bothways.training.freezing import check_freeze
 from bothways.training.grid import RunResult, RunSpec, grid, grid_tables, spread_as_list
@@ -36,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 # Below this peak rate a head alone hardly moves in a few epochs.
 HEAD_ALONE_RATE = 2e-4
+# And low-rank changes.
+LORA_RATE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class FinetuneResult:
         report: on test, else on dev; without either it says that nothing was judged.
         runs: all of them, in the order they were made.
         best: the one whose weights the folder has.
+        curve: what shares of the training data reach, where that was asked for.
         ledger: what was cut of training and dev texts.
         seconds: of this call.
     """
@@ -55,6 +60,7 @@ class FinetuneResult:
     report: Report
     runs: tuple[RunResult, ...]
     best: RunResult
+    curve: tuple[CurvePoint, ...]
     ledger: Ledger
     seconds: float
 
@@ -71,6 +77,7 @@ class FinetuneResult:
             "runs": [dataclasses.asdict(run) for run in self.runs],
             "best": self.best.name,
             "spread": spread_as_list(self.runs),
+            "learning_curve": [point.as_dict() for point in self.curve],
             "ledger": self.ledger.as_dict(),
             "seconds": self.seconds,
         }
@@ -115,6 +122,7 @@ def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> 
     policy = model.policy(common.max_length, kept, common.overlap)
     check_freeze(base.config, settings.network.freeze)
     check_reinit(base.config, settings.tuning.reinit_layers, settings.network.freeze)
+    check_targets(base.encoder, settings.tuning)
     splits = read_splits(settings, task)
     metric = chosen_metric(settings, splits.task)  # which metrics there are may be up to the data
     data = TrainingData.encode(splits, model.tokenizer, policy)
@@ -123,23 +131,53 @@ def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> 
         settings, data=data, base=base, runtime=runtime, metric=metric, on_event=on_event
     )
     results, best, parts = run_all(grid(settings), runner)
-    finish = getattr(splits.task, "finish", None)  # what a task changes about the trained head
-    parts = parts.trained() if finish is None else finish(parts.trained())
+    finish = getattr(splits.task, "finish", lambda done: done)  # what a task changes of the head
+    parts = finish(parts.trained())
     data = tune(data, parts)
     report = judge_result(settings, data, parts)
-    tables = (*report.tables, *grid_tables(results, best))
+    curve = learning_curve(settings, runner, best, data, parts, finish=finish)
+    tables = (*report.tables, *grid_tables(results, best), *weight_tables(splits.task))
     report = dataclasses.replace(report, tables=tables)
+    if curve:
+        report = dataclasses.replace(
+            report,
+            tables=(*report.tables, curve_table(curve)),
+            figures=(*report.figures, curve_figure(curve)),
+        )
     if runtime.is_main:
         save_result(settings, data, parts, report, results)
+        if settings.tuning.lora_save == "adapter":
+            save_adapter(
+                parts,
+                runner.changes[best.name],
+                settings.output,
+                base_model=settings.model,
+                tuning=settings.tuning,
+            )
     runtime.wait()
     return FinetuneResult(
         folder=settings.output,
         report=report,
         runs=tuple(results),
         best=best,
+        curve=curve,
         ledger=data.ledger,
         seconds=time.perf_counter() - start,
     )
+
+
+def weight_tables(task: Task[Any]) -> tuple[Table, ...]:
+    """How much each label counted in training, where they did not count alike."""
+    weights = task.label_loss.weights if hasattr(task, "label_loss") else ()
+    if not weights:
+        return ()
+    counts: dict[str, int] = getattr(task, "label_counts", {})
+    rows = tuple(
+        (label, counts.get(label), weight)
+        for label, weight in zip(task.labels, weights, strict=True)
+    )
+    columns = ("label", "training examples", "weight")
+    return (Table("weights", "How much each label counted in training", columns, rows),)
 
 
 def chosen_metric(settings: FinetuneSettings, task: Task[Any]) -> str:
@@ -162,9 +200,10 @@ def say_what_is_unusual(settings: FinetuneSettings) -> None:
     """Log, once, what may surprise."""
     if not settings.has_dev:
         logger.info(
-            "neither --dev nor --dev-share is given: all %d epochs run, and the last weights are "
-            "kept",
-            settings.loop.epochs,
+            "neither --dev nor --dev-share is given: %s, and the last weights are kept",
+            "the one epoch runs"
+            if settings.loop.epochs == 1
+            else f"all {settings.loop.epochs} epochs run",
         )
     if settings.task == "embed" and settings.loop.accumulate > 1:
         logger.info(
@@ -176,6 +215,12 @@ def say_what_is_unusual(settings: FinetuneSettings) -> None:
     if settings.network.freeze == "encoder" and slow:
         logger.warning(
             "only the head learns, and a learning rate of %g hardly moves it: try 1e-3",
+            max(settings.optim.learning_rate),
+        )
+    if settings.tuning.lora_rank and max(settings.optim.learning_rate) < LORA_RATE:
+        logger.warning(
+            "low-rank changes want larger learning rates than whole matrices: with %g they hardly "
+            "move; try 5e-4",
             max(settings.optim.learning_rate),
         )
 

@@ -17,6 +17,7 @@ from bothways.data.collate import Source
 from bothways.errors import UsageError
 from bothways.inference.predictor import run
 from bothways.model.config import EncoderConfig
+from bothways.model.crf import with_head
 from bothways.model.encoder import Encoder, EncoderOutput
 from bothways.model.layout import Batch, Layout
 from bothways.tasks.task import Task
@@ -144,7 +145,7 @@ class HeadObjective(Objective):
 
     def forward(self, batch: Batch) -> Tensor:
         """The sum of the task's losses."""
-        return self.task.loss(self.logits(batch), batch)[0]
+        return self.task.loss(self.logits(batch), with_head(batch, self.head))[0]
 
     def logits(self, batch: Batch) -> Tensor:
         """What the head makes of the states."""

@@ -19,8 +19,8 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Literal
@@ -149,6 +149,31 @@ class StopRequest:
         """Stop listening."""
         if self._before is not None:
             signal.signal(signal.SIGTERM, self._before)
+
+
+@contextmanager
+def stopped_at_once(resume_command: str) -> Iterator[None]:
+    """A SIGTERM that comes outside of `train` ends the run where it stands.
+
+    Args:
+        resume_command: what goes on with it.
+
+    Raises:
+        RunStopped: when the signal comes.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise RunStopped(f"the run was asked to stop; go on with: {resume_command}")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass

@@ -18,21 +18,78 @@ from torch import Tensor, nn
 from bothways.checkpoints.empty import without_memory
 from bothways.checkpoints.load import load_parts
 from bothways.checkpoints.parts import Parts, adapt, new_head, new_parts
-from bothways.errors import UsageError
+from bothways.errors import TokenizerError, UsageError
 from bothways.families.presets import generator_of, preset
 from bothways.model.config import EncoderConfig
 from bothways.model.encoder import Encoder
 from bothways.model.heads import MaskedLMHead, TokenHead
+from bothways.tokenization.added import with_words
 from bothways.tokenization.tokenizer import Tokenizer
+from bothways.training.dropout import with_dropout
 from bothways.training.masked_lm import MaskedLMObjective
 from bothways.training.pretrain_settings import PretrainSettings
 from bothways.training.replaced import ReplacedTokenObjective, Sharing, merge_tables
-from bothways.training.runs import with_dropout
+from bothways.training.text_feed import read_tokenizer
 
 logger = logging.getLogger(__name__)
 
 # Where the generator lies in the folder of a model that finds replaced tokens.
 GENERATOR = "generator"
+
+
+def with_length(
+    settings: PretrainSettings, given: int | None, base: Parts | None
+) -> PretrainSettings:
+    """The settings with a sequence length that the model can read.
+
+    Args:
+        settings: filled.
+        given: the length that was asked for; None for the usual one, or less where the positions
+            are fewer.
+        base: the model to go on with; None for a preset.
+
+    Raises:
+        UsageError: when more was asked for than there are positions, or a step cannot hold.
+    """
+    config = preset(settings.preset or "") if base is None else base.config
+    usable = config.embeddings.usable_positions
+    if given is not None and given > usable:
+        raise UsageError(f"--max-length is {given}; this model reads at most {usable} tokens")
+    length, tokens = min(settings.loop.max_length or usable, usable), settings.loop.batch_tokens
+    if tokens is not None and tokens < length:
+        raise UsageError(
+            f"--batch-tokens is {tokens}, fewer than one sequence of --max-length {length} has; "
+            "give more, or shorter sequences"
+        )
+    return dataclasses.replace(settings, loop=dataclasses.replace(settings.loop, max_length=length))
+
+
+def vocabulary(settings: PretrainSettings, base: Parts | None) -> tuple[Tokenizer, Parts | None]:
+    """The tokenizer that text is read with, and the base model over its words.
+
+    Raises:
+        TokenizerError: when there is none, or it has no mask token.
+    """
+    if base is not None and base.tokenizer is None and settings.corpus.tokenizer is None:
+        raise TokenizerError(f"{settings.from_} has no tokenizer; name one with --tokenizer")
+    tokenizer = read_tokenizer(settings, None if base is None else base.tokenizer)
+    if settings.corpus.new_words is not None:
+        assert base is not None
+        words = settings.corpus.new_words.read_text(encoding="utf-8").splitlines()
+        tokenizer, pieces = with_words(tokenizer, words)
+        base = with_new_words(base, tokenizer, pieces)
+        logger.info("%d of %d words are new to the vocabulary", len(pieces), len(words))
+    if tokenizer.mask_id is None:
+        raise TokenizerError(
+            f"{tokenizer.name} has no mask token, which pretraining needs; train one with "
+            "`bothways tokenizer train`"
+        )
+    if base is not None and tokenizer.largest_id >= base.config.embeddings.vocab_size:
+        raise TokenizerError(
+            f"{tokenizer.name} has ids up to {tokenizer.largest_id}, and {settings.from_} has "
+            f"{base.config.embeddings.vocab_size} rows; take the tokenizer of that model"
+        )
+    return tokenizer, base
 
 
 @dataclass(frozen=True)

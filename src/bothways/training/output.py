@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 RECIPE_NAME = "recipe.toml"
 # What a run leaves beside its model; a run that replaces it begins by deleting these.
-LEFT_BY_RUNS = ("checkpoints", "runs", "shards", "steps.json")
+LEFT_BY_RUNS = ("adapter", "checkpoints", "runs", "shards", "steps.json")
 
 
 class RunSettings(Protocol):

@@ -20,16 +20,14 @@ import torch
 
 from bothways.checkpoints.load import load_parts
 from bothways.checkpoints.parts import Parts
-from bothways.errors import TokenizerError, UsageError
 from bothways.families.presets import preset
 from bothways.files import read_json_object, write_json
 from bothways.model.layout import Batch
-from bothways.tokenization.added import with_words
 from bothways.tokenization.tokenizer import Tokenizer
 from bothways.training.feed import Ahead, Feed
 from bothways.training.held_out import score_held_out, unigram_loss
-from bothways.training.loop import LoopPlan, train
-from bothways.training.networks import Networks, build_networks, with_new_words
+from bothways.training.loop import LoopPlan, stopped_at_once, train
+from bothways.training.networks import Networks, build_networks, vocabulary, with_length
 from bothways.training.optim import make_optimizer
 from bothways.training.output import RECIPE_NAME, claim_output
 from bothways.training.pretrain_saving import Outcome, save_pretrained
@@ -39,7 +37,7 @@ from bothways.training.recorder import Event, OnEvent, Recorder, RunFinished, Ru
 from bothways.training.runtime import Runtime, seeded
 from bothways.training.schedule import batch_ramp, make_schedule
 from bothways.training.state import CheckpointStore
-from bothways.training.text_feed import TextData, open_text, part_tokens, read_tokenizer
+from bothways.training.text_feed import TextData, open_text, part_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +98,7 @@ def pretrain(settings: PretrainSettings, *, on_event: OnEvent | None = None) -> 
         TokenizerError: when the tokenizer cannot serve: no mask token, or not that of the shards.
         CheckpointError: when the base model cannot be loaded or the new one not be written.
         TrainingError: when the output folder is taken, the run cannot be resumed, or it diverges.
-        RunStopped: after SIGTERM, when a checkpoint is saved.
+        RunStopped: after SIGTERM; in a step, when a checkpoint is saved.
 
     Example:
         >>> corpus = CorpusSettings(data=Path("shards"))  # doctest: +SKIP
@@ -116,13 +114,14 @@ def pretrain(settings: PretrainSettings, *, on_event: OnEvent | None = None) -> 
     base = None if settings.from_ is None else load_parts(settings.from_)
     settings = with_length(settings, given, base)
     tokenizer, base = vocabulary(settings, base)
-    text = open_text(settings, tokenizer, runtime)
-    run = _Run(settings, text=text, tokenizer=tokenizer, base=base, runtime=runtime)
-    steps = settings.loop.steps or run.steps_of_budget(start)
-    outcome, networks = run.train(steps, on_event)
-    if runtime.is_main:
-        save_pretrained(settings, networks.trained(), outcome)
-    runtime.wait()
+    with stopped_at_once(resume_command(settings.output)):
+        text = open_text(settings, tokenizer, runtime)
+        run = _Run(settings, text=text, tokenizer=tokenizer, base=base, runtime=runtime)
+        steps = settings.loop.steps or run.steps_of_budget(start)
+        outcome, networks = run.train(steps, on_event)
+        if runtime.is_main:
+            save_pretrained(settings, networks.trained(), outcome)
+        runtime.wait()
     return PretrainResult(
         folder=settings.output,
         steps=outcome.progress.step,
@@ -132,56 +131,6 @@ def pretrain(settings: PretrainSettings, *, on_event: OnEvent | None = None) -> 
         unigram_loss=outcome.unigram_loss,
         seconds=time.perf_counter() - start,
     )
-
-
-def with_length(
-    settings: PretrainSettings, given: int | None, base: Parts | None
-) -> PretrainSettings:
-    """The settings with a sequence length that the model can read.
-
-    Args:
-        settings: filled.
-        given: the length that was asked for; None for the usual one, or less where the positions
-            are fewer.
-        base: the model to go on with; None for a preset.
-
-    Raises:
-        UsageError: when more was asked for than there are positions.
-    """
-    config = preset(settings.preset or "") if base is None else base.config
-    usable = config.embeddings.usable_positions
-    if given is not None and given > usable:
-        raise UsageError(f"--max-length is {given}; this model reads at most {usable} tokens")
-    length = min(settings.loop.max_length or usable, usable)
-    return dataclasses.replace(settings, loop=dataclasses.replace(settings.loop, max_length=length))
-
-
-def vocabulary(settings: PretrainSettings, base: Parts | None) -> tuple[Tokenizer, Parts | None]:
-    """The tokenizer that text is read with, and the base model over its words.
-
-    Raises:
-        TokenizerError: when there is none, or it has no mask token.
-    """
-    if base is not None and base.tokenizer is None and settings.corpus.tokenizer is None:
-        raise TokenizerError(f"{settings.from_} has no tokenizer; name one with --tokenizer")
-    tokenizer = read_tokenizer(settings, None if base is None else base.tokenizer)
-    if settings.corpus.new_words is not None:
-        assert base is not None
-        words = settings.corpus.new_words.read_text(encoding="utf-8").splitlines()
-        tokenizer, pieces = with_words(tokenizer, words)
-        base = with_new_words(base, tokenizer, pieces)
-        logger.info("%d of %d words are new to the vocabulary", len(pieces), len(words))
-    if tokenizer.mask_id is None:
-        raise TokenizerError(
-            f"{tokenizer.name} has no mask token, which pretraining needs; train one with "
-            "`bothways tokenizer train`"
-        )
-    if base is not None and tokenizer.largest_id >= base.config.embeddings.vocab_size:
-        raise TokenizerError(
-            f"{tokenizer.name} has ids up to {tokenizer.largest_id}, and {settings.from_} has "
-            f"{base.config.embeddings.vocab_size} rows; take the tokenizer of that model"
-        )
-    return tokenizer, base
 
 
 class _Run:
@@ -246,11 +195,20 @@ class _Run:
             return {}
         return score_held_out(networks.objective, self.held_out, self.runtime)
 
+    def pseudo_perplexity(self, networks: Networks) -> dict[str, float]:
+        """On held-out text, of a model of language."""
+        if not self.held_out or networks.generator is not None:
+            return {}
+        scores = score_held_out(networks.objective, self.text.hidden_alone(), self.runtime)
+        return {"pseudo_perplexity": scores["perplexity"]}
+
     def train(self, steps: int, on_event: OnEvent | None) -> tuple[Outcome, Networks]:
         """All steps, from the newest checkpoint where there is one."""
         settings, runtime = self.settings, self.runtime
         networks = self.networks()
-        before = self.score(networks) if self.base is not None else {}
+        before = {}
+        if self.base is not None:
+            before = self.score(networks) | self.pseudo_perplexity(networks)
         if before:
             logger.info("held-out text before: %s", _told(before))
         store = CheckpointStore(
@@ -285,7 +243,7 @@ class _Run:
         recorder.event(RunFinished("pretrain", progress.step, progress.seconds, False))
         recorder.close()
         # The loop ends with an evaluation, unless it had nothing left to do.
-        after = scores or self.score(networks)
+        after = (scores or self.score(networks)) | self.pseudo_perplexity(networks)
         level = unigram_loss(self.text.counts(), self.held_out) if after else None
         return Outcome(progress, steps, before, after, level, self.text.manifest), networks
 

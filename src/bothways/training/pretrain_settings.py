@@ -10,8 +10,9 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
@@ -27,6 +28,7 @@ from bothways.training.pretrain_tables import (
     ObjectiveSettings,
     OptimSettings,
 )
+from bothways.training.schedule import batch_ramp, make_schedule
 from bothways.training.settings import MAY_DIFFER, flat
 
 # metrics.jsonl has a line at least so often.
@@ -75,6 +77,8 @@ USUAL = {
     "electra-small": Usual(128 * 128, 128, 5e-4),
 }
 USUAL_LARGE = Usual(256 * 512, 512, 2e-4)
+# Going on with a model of any size: a rate that does not shake what it knows.
+USUAL_FROM = Usual(32 * 128, 128, 1e-4)
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,12 @@ class PretrainSettings:
     loop: LoopSettings = field(default_factory=LoopSettings)
     machine: MachineSettings = field(default_factory=MachineSettings)
 
+    ALTERNATIVES: ClassVar = (
+        ("preset", "from"),
+        ("corpus.data", "corpus.input"),
+        ("loop.steps", "loop.hours"),
+    )
+
     def filled(self) -> PretrainSettings:
         """The same with what the preset decides where nothing was said.
 
@@ -126,7 +136,7 @@ class PretrainSettings:
         """
         if self.preset is not None:
             preset(self.preset)
-        usual = USUAL.get(self.preset or "", USUAL_LARGE if self.preset else USUAL["mini"])
+        usual = USUAL.get(self.preset, USUAL_LARGE) if self.preset else USUAL_FROM
         objective = self.objective
         if self.preset is not None:
             sharing = SHARING.get(self.preset)
@@ -152,7 +162,7 @@ class PretrainSettings:
         Raises:
             UsageError: with every problem.
         """
-        problems = [*self._wrong_numbers(), *self._wrong_combinations()]
+        problems = [*self._wrong_numbers(), *self._refused(), *self._wrong_combinations()]
         if problems:
             raise UsageError("; ".join(problems))
 
@@ -168,7 +178,6 @@ class PretrainSettings:
             "--checkpoint-every": loop.checkpoint_every,
             "--keep-checkpoints": loop.keep_checkpoints,
             "--log-every": loop.log_every,
-            "--span-words": objective.span_words,
         }
         not_negative = {
             "--weight-decay": optim.weight_decay,
@@ -180,13 +189,6 @@ class PretrainSettings:
             "--hours": loop.hours,
             "--learning-rate": optim.learning_rate,
             "--matrix-learning-rate": optim.matrix_learning_rate,
-        }
-        shares = {
-            "--mask-share": objective.mask_share,
-            "--shown-as-mask": objective.shown_as_mask,
-            "--shown-as-random": objective.shown_as_random,
-            "--beta1": optim.beta1,
-            "--beta2": optim.beta2,
         }
         problems = [
             f"{flag} is {value}; expected at least 1"
@@ -204,9 +206,9 @@ class PretrainSettings:
             if value is not None and not 0.0 < value < float("inf")
         ]
         problems += [
-            f"{flag} is {value}; expected a share from 0 to 1"
-            for flag, value in shares.items()
-            if not 0.0 <= value <= 1.0
+            f"{flag} is {value}; expected 0 up to below 1"
+            for flag, value in {"--beta1": optim.beta1, "--beta2": optim.beta2}.items()
+            if not 0.0 <= value < 1.0
         ]
         if loop.max_length is not None and loop.max_length < 3:
             problems.append(f"--max-length is {loop.max_length}; expected at least 3")
@@ -214,8 +216,22 @@ class PretrainSettings:
             problems.append(f"--log-every is {loop.log_every}; expected at most {LONGEST_GAP}")
         if loop.spike and loop.spike <= 1.0:
             problems.append(f"--spike is {loop.spike}; expected a number above 1, or 0 for none")
-        if not problems and objective.shown_as_mask + objective.shown_as_random > 1.0:
-            problems.append("--shown-as-mask and --shown-as-random are more than 1 together")
+        return problems
+
+    def _refused(self) -> list[str]:
+        """What those say that the numbers are for."""
+        optim, problems = self.optim, []
+        for attempt in (
+            self.objective.masking,
+            partial(
+                make_schedule, optim.schedule, steps=100, warmup=optim.warmup, decay=optim.decay
+            ),
+            partial(batch_ramp, steps=100, ramp=optim.ramp, start=optim.ramp_start),
+        ):
+            try:
+                attempt()
+            except UsageError as error:
+                problems.append(str(error))
         return problems
 
     def _wrong_combinations(self) -> list[str]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bothways.data.masking import Masking, Unit
 from bothways.training.optim import OptimizerName
 from bothways.training.schedule import ScheduleName
 
 Goal = Literal["masked-lm", "replaced"]
-Unit = Literal["token", "word", "span"]
 Relation = Literal["none", "next-sentence", "sentence-order"]
 
 
@@ -69,6 +69,21 @@ class ObjectiveSettings:
     relation: Relation = "none"
     sharing: Literal["embeddings", "disentangled", "none"] | None = None
     detection_weight: float = 50.0
+
+    def masking(self) -> Masking:
+        """What is hidden, and how.
+
+        Raises:
+            UsageError: for shares that are none.
+        """
+        return Masking(
+            share=self.mask_share,
+            shown_as_mask=self.shown_as_mask,
+            shown_as_random=self.shown_as_random,
+            unit=self.mask_unit,
+            span_words=self.span_words,
+            static=self.static_masks,
+        )
 
 
 @dataclass(frozen=True)

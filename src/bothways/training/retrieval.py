@@ -88,7 +88,7 @@ def with_candidates(
     Raises:
         TaskError: when it is needed and none.
     """
-    judged = {query: tuple(gains) for query, gains in found.gains.items()}
+    judged = {query: dict.fromkeys(gains) for query, gains in found.gains.items()}
     if source is None:
         return replace(found, candidates=judged)
     parts = load_parts(source)
@@ -102,35 +102,34 @@ def with_candidates(
             told,
         )
         return replace(found, candidates=judged)
-    model = Model(parts)
-    first = first_documents(model, found, count)
-    candidates = {
-        query: tuple(dict.fromkeys([*documents, *first[query]]))
-        for query, documents in judged.items()
-    }
-    return replace(found, candidates=candidates)
+    return replace(found, candidates=first_stage(Model(parts), found, count))
 
 
-def first_documents(model: Model, found: RetrievalSet, count: int) -> Mapping[str, list[str]]:
-    """The documents nearest to each query, best first.
+def first_stage(
+    model: Model, found: RetrievalSet, count: int
+) -> Mapping[str, Mapping[str, float | None]]:
+    """For each query its judged documents and those nearest to it, with their cosines.
 
     Args:
         model: an embedder.
         found: documents and queries.
-        count: how many a query.
+        count: how many documents are found for a query.
     """
     names = list(found.documents)
+    row_of = {name: row for row, name in enumerate(names)}
     prompts = model.sentence.prompts
-    queries = model.embed(
-        found.queries.values(), prompt="query" if "query" in prompts else None, normalize=True
+    queries, documents = (
+        model.embed(texts, prompt=prompt if prompt in prompts else None, normalize=True).vectors
+        for prompt, texts in (
+            ("query", found.queries.values()),
+            ("document", found.documents.values()),
+        )
     )
-    documents = model.embed(
-        found.documents.values(),
-        prompt="document" if "document" in prompts else None,
-        normalize=True,
-    )
-    _, rows = nearest(queries.vectors, documents.vectors, k=count)
-    return {
-        query: [names[row] for row in of_query]
-        for query, of_query in zip(found.queries, rows.tolist(), strict=True)
-    }
+    _, nearest_rows = nearest(queries, documents, k=count)
+    candidates: dict[str, Mapping[str, float | None]] = {}
+    for query, vector, rows in zip(found.queries, queries, nearest_rows.tolist(), strict=True):
+        wanted = [*found.gains.get(query, {}), *(names[row] for row in rows)]
+        unique = list(dict.fromkeys(wanted))
+        cosines = documents[[row_of[name] for name in unique]] @ vector
+        candidates[query] = dict(zip(unique, cosines.tolist(), strict=True))
+    return candidates

@@ -13,37 +13,47 @@ import json
 import logging
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bothways.checkpoints.empty import without_memory
+from torch import nn
+
 from bothways.checkpoints.parts import Parts, adapt, family_form
-from bothways.data.sampling import plan_batches
-from bothways.errors import UsageError
 from bothways.files import read_json_object, write_json
 from bothways.inference import prepacked
-from bothways.model.config import DropoutConfig
-from bothways.model.encoder import Encoder
+from bothways.model.heads import ClassificationHead
+from bothways.model.layout import Batch
 from bothways.tasks.embed import EmbedTask
-from bothways.training.examples import EncodedExamples, TrainingData
+from bothways.training.adapters import LowRank, add_adapters, check_adapter, merge_adapters
+from bothways.training.balanced import copies
+from bothways.training.batching import steps_of_epochs
+from bothways.training.dropout import with_dropout
+from bothways.training.examples import TrainingData
 from bothways.training.feed import ExampleFeed
+from bothways.training.few_shot import (
+    TogetherObjective,
+    few_shot_head,
+    fit_head,
+)
 from bothways.training.freezing import HeadObjective, KeptStates, freeze
 from bothways.training.grid import RunResult, RunSpec
 from bothways.training.layers import layer_factors, reinitialise
 from bothways.training.loop import LoopPlan, train
-from bothways.training.objectives import TaskObjective
+from bothways.training.objectives import Objective, TaskObjective
 from bothways.training.optim import adamw
 from bothways.training.recorder import OnEvent, Recorder, RunFinished, RunStarted
 from bothways.training.runtime import Runtime, seeded
 from bothways.training.schedule import linear
 from bothways.training.scoring import score
 from bothways.training.settings import FinetuneSettings
-from bothways.training.state import CheckpointStore, refuse_other_settings
+from bothways.training.state import CheckpointStore, Progress, refuse_other_settings
 
 logger = logging.getLogger(__name__)
 
 RESULT_NAME = "run.json"
+# Beside the seed, so that adapters are not drawn from the numbers of the head.
+LORA_SEED = 1
 # Activations of a small encoder on so many tokens are a few gigabytes.
 PIECE_TOKENS = 16_384
 
@@ -70,8 +80,13 @@ class Runner:
         metric: str,
         on_event: OnEvent | None = None,
     ) -> None:
-        self.settings, self.data, self.base = settings, data, base
+        self.settings, self.base, self.train = settings, base, data.train
         self.runtime, self.metric, self.on_event = runtime, metric, on_event
+        self.count = len(data.train.examples)
+        if settings.tuning.sampling == "balanced":
+            places = copies([example.label for example in data.train.examples])
+            data = dataclasses.replace(data, train=data.train.chosen(places))
+        self.data = data
         self.direction = data.splits.task.metric_directions[metric]
         self._fingerprints = {
             f"{name} data": encoded.fingerprint()
@@ -79,6 +94,19 @@ class Runner:
             if encoded is not None
         }
         self._states_kept = False
+        # What LoRA changed, by run.
+        self.changes: dict[str, dict[str, LowRank]] = {}
+
+    def over(self, data: TrainingData) -> Runner:
+        """The same runs over other data."""
+        return Runner(
+            self.settings,
+            data=data,
+            base=self.base,
+            runtime=self.runtime,
+            metric=self.metric,
+            on_event=self.on_event,
+        )
 
     def finished(self, spec: RunSpec) -> RunResult | None:
         """The stored result of a run of a grid that is over already.
@@ -90,7 +118,7 @@ class Runner:
         if spec.num_runs == 1 or not path.exists():
             return None
         stored = read_json_object(path)
-        refuse_other_settings(stored["settings"], self._deciding(spec), path)
+        refuse_other_settings(stored["settings"], self.deciding(spec), path)
         return RunResult(**stored["result"])
 
     def run(self, spec: RunSpec) -> tuple[RunResult, Parts]:
@@ -114,22 +142,27 @@ class Runner:
         steps = store.steps()
         at, epochs = (steps[-1] if steps else 0), settings.loop.epochs
         recorder.event(RunStarted(spec.name, spec.number, spec.num_runs, at, plan.steps, epochs))
+        few_shot = settings.tuning.few_shot
+        optimizer = adamw(
+            objective,
+            learning_rate=spec.learning_rate,
+            weight_decay=settings.optim.weight_decay,
+            factors=self._factors(objective),
+        )
         progress = train(
             objective,
-            optimizer=adamw(
-                objective,
-                learning_rate=spec.learning_rate,
-                weight_decay=settings.optim.weight_decay,
-                factors=self._factors(objective),
-            ),
+            optimizer=optimizer,
             feed=feed,
             plan=plan,
             runtime=self.runtime,
             recorder=recorder,
             store=store,
-            evaluate=None if data.dev is None else lambda: self._score(objective, data.dev),
+            evaluate=None if data.dev is None or few_shot else lambda: self._score(objective),
         )
-        if data.dev is not None and progress.best_step != progress.step:
+        if few_shot:
+            store.save(objective, optimizer, progress)
+            progress = self._fit_few(parts, progress)
+        elif data.dev is not None and progress.best_step != progress.step:
             store.load_weights(objective, progress.best_step)
         recorder.event(
             RunFinished(spec.name, progress.step, progress.seconds, progress.stopped_early)
@@ -148,15 +181,35 @@ class Runner:
             seconds=progress.seconds,
         )
         if spec.num_runs > 1 and self.runtime.is_main:
-            record = {"result": dataclasses.asdict(result), "settings": self._deciding(spec)}
+            record = {"result": dataclasses.asdict(result), "settings": self.deciding(spec)}
             write_json(spec.folder / RESULT_NAME, record)
+        self._finish(spec, parts)
         return result, parts
 
     def best_weights(self, spec: RunSpec, result: RunResult) -> Parts:
         """The parts of an earlier run, with the weights that were kept."""
         parts = self.start(spec)
         self._store(spec).load_weights(self._objective(parts), result.best_step)
+        if self.settings.tuning.few_shot:
+            self._fit_few(parts, Progress())
+        self._finish(spec, parts)
         return parts
+
+    def _fit_few(self, parts: Parts, progress: Progress) -> Progress:
+        """Fit the head of a few-shot run, and score it on dev where there is one."""
+        task, head = self.data.splits.task, parts.head
+        assert isinstance(head, ClassificationHead)
+        fit_head(parts.encoder, head, self.data.train, task.labels)
+        if self.data.dev is None:
+            return progress
+        scores = self._score(TaskObjective(parts.encoder, head, task))
+        step, value = progress.step, scores[self.metric]
+        return dataclasses.replace(progress, best=value, best_step=step, best_metrics=scores)
+
+    def _finish(self, spec: RunSpec, parts: Parts) -> None:
+        """Turn trained parts into an ordinary model."""
+        if self.settings.tuning.lora_rank:
+            self.changes[spec.name] = merge_adapters(parts.encoder)
 
     def better(self, result: RunResult, best: RunResult | None) -> bool:
         """Whether a run is better on dev than the best one so far."""
@@ -182,27 +235,42 @@ class Runner:
             self.base, encoder=with_dropout(encoder, settings.network.dropout)
         )
         with seeded(spec.seed, device=self.runtime.device):
-            head = task.head(parts.config, task.labels)
+            if settings.tuning.few_shot:
+                head: nn.Module = few_shot_head(parts, len(task.labels), settings.network.pooling)
+            else:
+                head = task.head(parts.config, task.labels)
             kind = getattr(task, "head_kind", None)
             parts = adapt(
                 parts,
-                family_form(parts, head, kind) if settings.network.pooling == "auto" else head,
+                family_form(parts, head, kind) if self._auto else head,
                 labels=task.labels,
                 problem_type=task.state().get("problem_type"),
                 kind=kind,
             )
             reinitialise(parts.encoder, settings.tuning.reinit_layers)
         freeze(parts.encoder, settings.network.freeze)
+        if settings.tuning.lora_rank:
+            check_adapter(parts, settings.tuning)
+            with seeded(spec.seed, LORA_SEED, device=self.runtime.device):
+                add_adapters(parts.encoder, settings.tuning)
         # Dev is scored along the way, over the fast path for inference.
         for module in (parts.encoder, parts.reader):
             assert module is not None
             prepacked.install(module)
         return parts
 
-    def _objective(self, parts: Parts) -> TaskObjective | HeadObjective:
+    @property
+    def _auto(self) -> bool:
+        """Whether the family says what the head looks like."""
+        return self.settings.network.pooling == "auto" and not self.settings.tuning.few_shot
+
+    def _objective(self, parts: Parts) -> TaskObjective | HeadObjective | TogetherObjective:
         """What is minimised; with a frozen encoder its states, computed at the first run."""
         task, head = self.data.splits.task, parts.reader
         assert head is not None
+        if self.settings.tuning.few_shot:
+            assert isinstance(head, ClassificationHead)
+            return TogetherObjective(parts.encoder, head)
         if self.settings.network.freeze != "encoder":
             return TaskObjective(parts.encoder, head, task, **self._comparing())
         if not self._states_kept:
@@ -228,34 +296,14 @@ class Runner:
             "over_ranks": self.runtime.num_ranks > 1,
         }
 
-    def _smallest_batch(self) -> int:
-        """Examples that every step needs, so that each part on each rank has what to compare.
-
-        Raises:
-            UsageError: when the batch size or the data are below that.
-        """
-        task, loop = self.data.splits.task, self.settings.loop
-        if not isinstance(task, EmbedTask):
-            return 1
-        smallest = task.smallest_batch * loop.accumulate * self.runtime.num_ranks
-        size, count = self.settings.batch_size or smallest, len(self.data.train.examples)
-        if min(size, count) < smallest:
-            raise UsageError(
-                f"the loss compares the texts of a batch, so a step needs at least {smallest} "
-                f"examples ({task.smallest_batch} for each of {loop.accumulate} parts on "
-                f"{self.runtime.num_ranks} ranks); --batch-size is {size}, and there are {count} "
-                "training examples"
-            )
-        return smallest
-
     def _store(self, spec: RunSpec) -> CheckpointStore:
         return CheckpointStore(
             spec.folder,
-            settings=self._deciding(spec),
+            settings=self.deciding(spec),
             keep=self.settings.loop.keep_checkpoints,
         )
 
-    def _deciding(self, spec: RunSpec) -> dict[str, Any]:
+    def deciding(self, spec: RunSpec) -> dict[str, Any]:
         """What decides the numbers of a run: settings, and the data as read, wherever it lies."""
         given: dict[str, Any] = json.loads(json.dumps(self.settings.deciding()))
         return given | {
@@ -264,39 +312,29 @@ class Runner:
             **self._fingerprints,
         }
 
-    def _factors(self, objective: TaskObjective | HeadObjective) -> dict[int, float] | None:
+    def _factors(self, objective: Objective) -> dict[int, float] | None:
         """Factors on the learning rate where layers have their own."""
-        decay = self.settings.tuning.layer_decay
-        if decay == 1.0 or isinstance(objective, HeadObjective):
-            return None
-        return layer_factors(objective, objective.encoder, decay)
+        decay, encoder = self.settings.tuning.layer_decay, getattr(objective, "encoder", None)
+        return None if decay == 1.0 or encoder is None else layer_factors(objective, encoder, decay)
 
     def _feed(self, spec: RunSpec) -> ExampleFeed:
-        settings, data, smallest = self.settings, self.data.train, self._smallest_batch()
+        loop, data = self.settings.loop, self.data.train
+        lists = data.lists()
 
-        def plan(epoch: int, smallest: int = smallest) -> list[list[int]]:
-            return plan_batches(
-                data.lengths,
-                batch_size=settings.batch_size,
-                batch_tokens=settings.common.batch_tokens,
-                seed=spec.seed,
-                epoch=epoch,
-                smallest=smallest,
-            )
-
-        joined = 0 if smallest == 1 else len(plan(0, 1)) - len(plan(0))
-        if joined:
-            logger.info(
-                "%d batches of the first epoch have fewer than %d examples, which is too few to "
-                "compare; they are joined with their neighbours",
-                *(joined, smallest),
-            )
+        def batch(chosen: Sequence[int]) -> Batch:
+            return data.batch([index for each in chosen for index in lists[each]])
 
         return ExampleFeed(
-            data.batch,
-            plan,
-            epochs=settings.loop.epochs,
-            micro_batches=settings.loop.accumulate,
+            batch,
+            steps_of_epochs(
+                self.settings,
+                data,
+                seed=spec.seed,
+                count=self.count,
+                num_ranks=self.runtime.num_ranks,
+            ),
+            epochs=loop.epochs,
+            micro_batches=loop.accumulate,
             rank=self.runtime.rank,
             num_ranks=self.runtime.num_ranks,
         )
@@ -316,34 +354,14 @@ class Runner:
             resume_command=resume_command(self.settings.output),
         )
 
-    def _score(
-        self, objective: TaskObjective | HeadObjective, data: EncodedExamples | None
-    ) -> dict[str, float]:
-        assert data is not None
-        return score(
-            objective, data, runtime=self.runtime, batch_tokens=self.settings.common.batch_tokens
-        )
+    def _score(self, objective: Objective) -> dict[str, float]:
+        """Scores on dev."""
+        assert isinstance(objective, TaskObjective | HeadObjective)
+        assert self.data.dev is not None
+        batch_tokens = self.settings.common.batch_tokens
+        return score(objective, self.data.dev, runtime=self.runtime, batch_tokens=batch_tokens)
 
 
 def resume_command(output: Path) -> str:
     """What a user types to go on with a run."""
     return f"bothways finetune --config {shlex.quote(str(output / 'recipe.toml'))} --resume"
-
-
-def with_dropout(encoder: Encoder, rates: Mapping[str, float]) -> Encoder:
-    """The same encoder over the same parameters, with other dropout rates.
-
-    Args:
-        encoder: its parameters are used, not copied.
-        rates: by their names in `DropoutConfig`; empty changes nothing.
-
-    Raises:
-        ConfigError: when a rate is not in [0, 1).
-    """
-    if not rates:
-        return encoder
-    dropout: DropoutConfig = dataclasses.replace(encoder.config.dropout, **rates)
-    with without_memory():
-        made = Encoder(dataclasses.replace(encoder.config, dropout=dropout))
-    made.load_state_dict(encoder.state_dict(keep_vars=True), assign=True)
-    return made.train(encoder.training)

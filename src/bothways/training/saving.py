@@ -10,15 +10,23 @@ from typing import Any
 from bothways.checkpoints.card import CardFacts
 from bothways.checkpoints.parts import Parts
 from bothways.checkpoints.save import save_parts
+from bothways.errors import counted
 from bothways.evaluation.evaluate import evaluate, versions
 from bothways.evaluation.findings import truncation_finding
 from bothways.evaluation.result import Finding, Report
 from bothways.inference.model import Model
+from bothways.inference.results import Results
 from bothways.report.write import write_report
 from bothways.tasks.task import Task
 from bothways.training.examples import TrainingData, file_options
 from bothways.training.grid import RunResult, grid
 from bothways.training.settings import FinetuneSettings
+
+# What the card shows of tasks that do not predict from single texts.
+USE = {
+    "answer": 'print(model.predict([("Who saw it?", "Ann saw it.")]))',
+    "embed": 'print(model.embed(["A text."]).vectors)',
+}
 
 
 def judge_result(settings: FinetuneSettings, data: TrainingData, parts: Parts) -> Report:
@@ -70,6 +78,16 @@ def tune(data: TrainingData, parts: Parts) -> TrainingData:
         splits.dev, max_length=policy.max_length, policy=policy.keep, overlap=policy.overlap
     )
     return with_task(data, splits.task.tuned(results, splits.dev))  # type: ignore[attr-defined]
+
+
+def dev_results(data: TrainingData, parts: Parts) -> tuple[TrainingData, Results]:
+    """The data with what the task decides on dev, and what the model then predicts there."""
+    tuned, policy = tune(data, parts), data.policy
+    assert tuned.splits.dev is not None
+    results = _model(parts, tuned).predict(
+        tuned.splits.dev, max_length=policy.max_length, policy=policy.keep, overlap=policy.overlap
+    )
+    return tuned, results
 
 
 def with_task(data: TrainingData, task: Task[Any]) -> TrainingData:
@@ -150,12 +168,14 @@ def card(
 ) -> CardFacts:
     """The facts of the model card."""
     files, splits = settings.data, data.splits
-    lines = [f"Trained on {len(splits.train):,} examples of `{files.learned.name}`."]
+    lines = [f"Trained on {counted(len(splits.train), 'example')} of `{files.learned.name}`."]
     if splits.dev is not None:
         place = f"`{files.dev.name}`" if files.dev else f"{files.dev_share:g} of the training file"
-        lines.append(f"Weights chosen on {len(splits.dev):,} examples ({place}).")
+        lines.append(f"Weights chosen on {counted(len(splits.dev), 'example')} ({place}).")
     if splits.test is not None and files.test is not None:
-        lines.append(f"Judged once on {len(splits.test):,} examples of `{files.test.name}`.")
+        lines.append(
+            f"Judged once on {counted(len(splits.test), 'example')} of `{files.test.name}`."
+        )
     counts = getattr(splits.task, "label_counts", {})
     if counts:
         listed = ", ".join(f"{label} {count:,}" for label, count in counts.items())
@@ -183,8 +203,6 @@ def card(
         use=(
             "import bothways",
             f"model = bothways.load({str(settings.output)!r})",
-            'print(model.embed(["A text."]).vectors)'
-            if splits.task.name == "embed"
-            else 'print(model.predict(["A text."]))',
+            USE.get(splits.task.name, 'print(model.predict(["A text."]))'),
         ),
     )

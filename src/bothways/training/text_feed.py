@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bothways.checkpoints.hub import find_folder
 from bothways.data.collate import masked_batch
 from bothways.data.manifest import TOKENIZER, Manifest
-from bothways.data.masking import Masking, MaskVocabulary, mask_tokens
+from bothways.data.masking import Masking, MaskVocabulary, mask_tokens, one_at_a_time
 from bothways.data.packing import Pack, Packer, Place
 from bothways.data.prepare import PrepareSettings, prepare
 from bothways.data.sequences import Sequences, paired, single
@@ -31,6 +31,7 @@ from bothways.model.layout import Batch
 from bothways.tokenization.tokenizer import Tokenizer, load_tokenizer
 from bothways.training.feed import Cursor, MicroBatch, StepBatches
 from bothways.training.held_out import HELD_OUT_SEED
+from bothways.training.masked_lm import MASKED
 from bothways.training.pretrain_settings import PretrainSettings
 from bothways.training.runtime import Runtime
 from bothways.training.schedule import Schedule
@@ -143,14 +144,7 @@ class TextData:
         self._vocabulary = MaskVocabulary.of(tokenizer)
         self._relation = None if objective.relation == "none" else objective.relation
         self._template = tokenizer.template if self._relation is None else tokenizer.pair_template
-        self._masking = Masking(
-            share=objective.mask_share,
-            shown_as_mask=objective.shown_as_mask,
-            shown_as_random=objective.shown_as_random,
-            unit=objective.mask_unit,
-            span_words=objective.span_words,
-            static=objective.static_masks,
-        )
+        self._masking = objective.masking()
 
     @property
     def fingerprint(self) -> str:
@@ -199,17 +193,48 @@ class TextData:
         A fixed share of single tokens is hidden, whatever is hidden in training, so that runs can
         be compared.
         """
-        if not self.manifest.files.get("heldout"):
-            logger.warning("%s has no held-out text, so nothing is scored", self._folder)
+        batches = self._some_held_out(
+            HELD_OUT_BATCH,
+            lambda shards, pack: [self._batch(shards, pack, 0, HELD_OUT_SEED, Masking())],
+        )
+        if not any(len(batch.targets[MASKED]) for batch in batches):
+            logger.warning(
+                "%s has %s held-out text, so nothing is scored",
+                self._folder,
+                "too little" if batches else "no",
+            )
             return []
-        shards = Shards(self._folder, "heldout")
-        loop, batches, read = self._settings.loop, list[Batch](), 0
-        packer = self._packer(shards, HELD_OUT_BATCH, HELD_OUT_SEED)
-        for pack in packer.epoch():
-            if read >= loop.held_out_tokens:
+        return batches
+
+    def hidden_alone(self) -> list[Batch]:
+        """Copies of held-out sequences in which one token after the other is hidden, alone."""
+
+        def copies(shards: Shards, pack: Pack) -> list[Batch]:
+            return [
+                masked_batch(*copied)
+                for copied in one_at_a_time(
+                    self._sequences(shards, pack, 0, HELD_OUT_SEED),
+                    self._vocabulary,
+                    batch_tokens=HELD_OUT_BATCH,
+                )
+            ]
+
+        return self._some_held_out(0, copies)
+
+    def _some_held_out(
+        self, pack_tokens: int, make: Callable[[Shards, Pack], list[Batch]]
+    ) -> list[Batch]:
+        """What is made of held-out packs, until there are `held_out_tokens`."""
+        batches = list[Batch]()
+        if not self.manifest.files.get("heldout"):
+            return batches
+        shards, read = Shards(self._folder, "heldout"), 0
+        for pack in self._packer(shards, pack_tokens, HELD_OUT_SEED).epoch():
+            if read >= self._settings.loop.held_out_tokens:
                 break
-            batches.append(self._batch(shards, pack, 0, HELD_OUT_SEED, Masking()))
-            read += batches[-1].layout.num_tokens
+            made = make(shards, pack)
+            read += sum(batch.layout.num_tokens for batch in made)
+            batches += made
         return batches
 
     def counts(self) -> NDArray[np.int64]:

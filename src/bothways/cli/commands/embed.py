@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bothways.cli.inputs import ColumnSettings, open_model, texts
 from bothways.cli.output import Output
 from bothways.cli.progress import counting
 from bothways.config import CommonSettings
-from bothways.errors import UsageError
+from bothways.errors import UsageError, counted
 from bothways.tokenization.encoding import Ledger
+
+if TYPE_CHECKING:
+    from bothways.inference.model import Model
 
 
 @dataclass(frozen=True)
@@ -68,17 +72,24 @@ def run(settings: Settings) -> Output:
     seconds = time.perf_counter() - start
     dimension = model.dimension(settings.pooling)
     return Output(
-        f"{settings.output}: {ledger.texts} vectors of {dimension} numbers in {seconds:.1f} s\n"
-        + ledger.sentence(),
-        {
-            "model": settings.model,
-            "texts": ledger.texts,
-            "dimension": dimension,
-            "seconds": seconds,
-            "bit_invariant": model.bit_invariant,
-            "ledger": ledger.as_dict(),
-        },
+        f"{settings.output}: {counted(ledger.texts, 'vector')} of {dimension} numbers in "
+        f"{seconds:.1f} s\n{ledger.sentence()}",
+        _facts(settings, model, seconds, ledger, dimension=dimension),
     )
+
+
+def _facts(
+    settings: Settings, model: Model, seconds: float, ledger: Ledger, **more: float
+) -> Iterator[dict[str, Any]]:
+    """The one object for `--json`, made where it is asked for: the probe for bits takes time."""
+    yield {
+        "model": settings.model,
+        "texts": ledger.texts,
+        **more,
+        "seconds": seconds,
+        "bit_invariant": model.bit_invariant,
+        "ledger": ledger.as_dict(),
+    }
 
 
 def _sparse(settings: Settings) -> Output:
@@ -112,15 +123,7 @@ def _sparse(settings: Settings) -> Output:
     count_texts, words = made.vectors.shape
     mean = made.vectors.nnz / max(count_texts, 1)
     return Output(
-        f"{output}: {count_texts} vectors of {words:,} words, {mean:.0f} above 0 on average, in "
-        f"{seconds:.1f} s\n{made.ledger.sentence()}",
-        {
-            "model": settings.model,
-            "texts": count_texts,
-            "dimension": words,
-            "above_zero": mean,
-            "seconds": seconds,
-            "bit_invariant": model.bit_invariant,
-            "ledger": made.ledger.as_dict(),
-        },
+        f"{output}: {counted(count_texts, 'vector')} of {words:,} words, {mean:.0f} above 0 on "
+        f"average, in {seconds:.1f} s\n{made.ledger.sentence()}",
+        _facts(settings, model, seconds, made.ledger, dimension=words, above_zero=mean),
     )

@@ -115,7 +115,8 @@ def _of_examples(settings: Settings, model: Model) -> Report:
         files = RetrievalFiles(
             settings.corpus, settings.queries, settings.qrels, settings.judgements
         )
-        examples = read_retrieval(task, files, files=options)
+        base = model.parts.settings.get("provenance", {}).get("base_model")
+        examples = read_retrieval(task, files, files=options, encoder=base)
     train = None if settings.train is None else task.read(options.rows(settings.train))
     overlap = settings.common.overlap
     with counting("examples", len(examples)) as count:

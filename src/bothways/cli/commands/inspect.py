@@ -11,7 +11,7 @@ import tyro
 from bothways.cli.inputs import open_model
 from bothways.cli.output import Output
 from bothways.config import CommonSettings
-from bothways.errors import UsageError
+from bothways.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from bothways.inference.model import Model
@@ -39,7 +39,7 @@ def run(settings: Settings) -> Output:
     """Load and describe."""
     from bothways.model.explain import explain
 
-    names = [*settings.name, *([settings.model] if settings.model else [])]
+    names = [*settings.name, *([] if settings.model is None else [settings.model])]
     if len(names) != 1:
         raise UsageError(f"inspect takes one model; it got {len(names)}")
     model = open_model(names[0], settings.common)
@@ -79,7 +79,8 @@ def _told(facts: dict[str, Any]) -> str:
     labels = ", ".join(facts["labels"][:12]) + (", ..." if len(facts["labels"]) > 12 else "")
     rows = {
         "family": facts["family"],
-        "size": f"{facts['layers']} layers, {facts['hidden_size']} wide, {facts['heads']} heads, "
+        "size": f"{counted(facts['layers'], 'layer')}, {facts['hidden_size']} wide, "
+        f"{counted(facts['heads'], 'head')}, "
         f"{facts['parameters'] / 1e6:.1f} million parameters",
         "reads": f"up to {facts['usable_positions']} tokens, {facts['vocabulary']:,} pieces",
         "can": ", ".join(facts["abilities"]) or "nothing, because it has no tokenizer",
@@ -102,7 +103,7 @@ def _text(model: Model, text: str, common: CommonSettings) -> tuple[dict[str, An
         for token, piece, (start, end) in zip(tokens, encoding.ids, encoding.offsets, strict=True)
     ]
     layers = lookahead(model.encoder, encoding)
-    lines = [f"{len(pieces)} pieces, {encoding.tokens_cut} tokens cut"]
+    lines = [f"{counted(len(pieces), 'piece')}, {counted(encoding.tokens_cut, 'token')} cut"]
     lines += [
         f"  {each['id']:>6}  {each['piece']:<20}"
         + (f"{each['start']:>5}-{each['end']:<5}{each['surface']!r}" if each["surface"] else "")

@@ -15,7 +15,7 @@ from bothways.cli.inputs import ColumnSettings, file_options, open_model, task_o
 from bothways.cli.output import Output
 from bothways.cli.progress import counting
 from bothways.config import CommonSettings
-from bothways.errors import UsageError
+from bothways.errors import UsageError, counted
 from bothways.tokenization.encoding import Ledger
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def run(settings: Settings) -> Output:
     ledger = Ledger.total(ledgers)
     seconds = time.perf_counter() - start
     return Output(
-        f"{output}: {written} results in {seconds:.1f} s\n{ledger.sentence()}",
+        f"{output}: {counted(written, 'result')} in {seconds:.1f} s\n{ledger.sentence()}",
         {
             "model": settings.model,
             "output": str(output),

@@ -39,6 +39,9 @@ def run(settings: Settings) -> Output:
         f"{counts['documents_heldout']:,} held out, in {seconds:.1f} s"
     )
     notes = [f"  {counts[name]:,} {what}" for name, what in _NOTED.items() if counts.get(name)]
+    if unknown := counts["unknown_pieces"]:
+        share = f"{unknown / counts['tokens']:.1%}"
+        notes.append(f"  {unknown:,} tokens ({share}) stand for what the vocabulary lacks")
     return Output(
         "\n".join([told, *notes]),
         {
@@ -53,9 +56,9 @@ def run(settings: Settings) -> Output:
 
 _NOTED = {
     "documents_empty": "documents became no token",
+    "documents_of_one_token": "documents are one token",
     "documents_near_duplicate": "documents are much like an earlier one and were left out",
     "documents_split": "very long documents are kept in several rows",
-    "unknown_pieces": "tokens stand for what the vocabulary lacks",
     "special_in_text": "special tokens in the text were read as plain text",
     "dropped_characters": "characters became no token",
 }

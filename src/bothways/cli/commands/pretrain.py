@@ -27,6 +27,7 @@ def run(settings: PretrainSettings) -> Output:
             listed = "  ".join(f"{metric} {value:.4f}" for metric, value in scores.items())
             told.append(f"{name:<14}{listed}")
     if result.unigram_loss is not None:
-        told.append(f"guessing by frequency alone would have a loss of {result.unigram_loss:.4f}")
+        guessed = "masked_lm" if "masked_lm" in result.metrics else "loss"
+        told.append(f"guessing by frequency alone: {guessed} {result.unigram_loss:.4f}")
     told.append(f"model: {result.folder}")
     return Output("\n".join(told), result.as_dict())

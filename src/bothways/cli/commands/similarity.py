@@ -37,15 +37,15 @@ def run(settings: Settings) -> Output:
     model = open_model(settings.model, settings.common)
     first, *others = settings.texts
     common = settings.common
+    # All at once, so that an error counts the texts as they were given.
     found = model.similarity(
-        [first],
-        others,
+        settings.texts,
         max_length=common.max_length,
         policy=common.policy,
         batch_tokens=common.batch_tokens,
     )
     warn_of_loss(found.ledger)
-    scores = found[0].tolist()
+    scores = found[0][1:].tolist()
     lines = [f"{score:.3f}  {text}" for score, text in zip(scores, others, strict=True)]
     return Output(
         "\n".join(lines),

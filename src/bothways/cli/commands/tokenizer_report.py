@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from bothways.cli.output import Output
-from bothways.errors import UsageError
+from bothways.errors import DataError, UsageError
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ def run(settings: Settings) -> Output:
     tokenizer = load_tokenizer(find_folder(settings.tokenizer))
     lines = Corpus(settings.input, document="line", text=settings.text, encoding=settings.encoding)
     found = fragmentation(tokenizer, lines, num_longest=settings.longest)
+    if not found.words:
+        raise DataError(f"{', '.join(settings.input)}: there is no text in it")
     rates = {
         "pieces_per_word": found.pieces_per_word,
         "unknown_rate": found.unknown_rate,

@@ -1,11 +1,12 @@
 """The other side of `quality.py`: transformers' Trainer and sentence-transformers, as documented.
 
 Each function takes a job, the encoder's folder, training and test examples and a seed, and returns
-what each test example contributed, seconds of training and seconds of predicting.
+what it says of each test example, seconds of training and seconds of predicting.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -13,12 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 if TYPE_CHECKING:
-    from quality import Example, Job, Score
+    from quality_jobs import Example, Job
 
-Made = tuple[list["Score"], float, float]
+Made = tuple[list[Any], float, float]
 IGNORED = -100
+# As in transformers' script for SQuAD.
+BEST, MOST_TOKENS = 20, 30
 
 
 def _train(
@@ -71,7 +75,7 @@ def texts(
         pieces = tokenizer(firsts, seconds, truncation=True, max_length=job.max_length)
         return [
             {name: column[row] for name, column in pieces.items()}
-            | {"labels": float(each["label"]) if numbers else index[each["label"]]}
+            | {"labels": float(each["label"]) if numbers else index.get(each["label"], IGNORED)}
             for row, each in enumerate(some)
         ]
 
@@ -84,11 +88,86 @@ def texts(
     found = trainer.predict(encode(test)).predictions
     took = time.perf_counter() - start
     if numbers:
-        pairs = zip(found[:, 0].tolist(), test, strict=True)
-        return [[score, float(each["label"])] for score, each in pairs], seconds, took
-    said = [labels[number] for number in np.argmax(found, axis=1)]
-    right = [float(one == each["label"]) for one, each in zip(said, test, strict=True)]
-    return list(right), seconds, took
+        return found[:, 0].tolist(), seconds, took
+    return [labels[number] for number in np.argmax(found, axis=1)], seconds, took
+
+
+def relations(
+    job: Job, folder: Path, train: Sequence[Example], test: Sequence[Example], seed: int
+) -> Made:
+    """Labels of texts whose entities stand between plain marks, as on our side; read at [CLS]."""
+    from bothways.tasks.marking import RelateExample, parse_marks
+
+    marked = [
+        [{**each, "text": RelateExample(*parse_marks(each["text"])).marked[0]} for each in some]
+        for some in (train, test)
+    ]
+    return texts(job, folder, *marked, seed)
+
+
+def answers(
+    job: Job, folder: Path, train: Sequence[Example], test: Sequence[Example], seed: int
+) -> Made:
+    """Spans of contexts, by AutoModelForQuestionAnswering, over windows of the context."""
+    from transformers import (
+        AutoModelForQuestionAnswering,
+        AutoTokenizer,
+        DataCollatorWithPadding,
+        set_seed,
+    )
+
+    set_seed(seed)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def encode(some: Sequence[Example]) -> Any:
+        return tokenizer(
+            [each["text"] for each in some],
+            [each["pair"] for each in some],
+            truncation="only_second",
+            max_length=job.max_length,
+            stride=job.overlap,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+
+    def row(pieces: Any, number: int) -> dict[str, Any]:
+        return {name: pieces[name][number] for name in tokenizer.model_input_names}
+
+    def offsets_of(pieces: Any, number: int) -> list[tuple[int, int] | None]:
+        """Where pieces stand in the context; None outside of it."""
+        sides = pieces.sequence_ids(number)
+        spans = pieces["offset_mapping"][number]
+        return [span if side == 1 else None for side, span in zip(sides, spans, strict=True)]
+
+    pieces = encode(train)
+    rows = []
+    for number, owner in enumerate(pieces["overflow_to_sample_mapping"]):
+        answer = json.loads(train[owner]["answers"])[0]
+        start, end = answer["answer_start"], answer["answer_start"] + len(answer["text"])
+        spans = list(enumerate(offsets_of(pieces, number)))
+        first = [at for at, span in spans if span and span[0] <= start < span[1]]
+        last = [at for at, span in spans if span and span[0] < end <= span[1]]
+        ends = (first[0], last[0]) if first and last else (0, 0)
+        targets = dict(zip(("start_positions", "end_positions"), ends, strict=True))
+        rows.append({**row(pieces, number), **targets})
+    model = AutoModelForQuestionAnswering.from_pretrained(folder)
+    trainer, seconds = _train(job, model, tokenizer, rows, DataCollatorWithPadding, seed)
+    clock = time.perf_counter()
+    pieces = encode(test)
+    owners = pieces["overflow_to_sample_mapping"]
+    found = trainer.predict([row(pieces, number) for number in range(len(owners))]).predictions
+    best = [(-np.inf, "")] * len(test)
+    for number, (owner, starts, ends) in enumerate(zip(owners, *found, strict=True)):
+        spans = offsets_of(pieces, number)
+        for first in np.argsort(starts[: len(spans)])[: -BEST - 1 : -1]:
+            for last in np.argsort(ends[: len(spans)])[: -BEST - 1 : -1]:
+                one, two = spans[first], spans[last]
+                if one is None or two is None or not 0 <= last - first < MOST_TOKENS:
+                    continue
+                score = float(starts[first] + ends[last])
+                if score > best[owner][0]:
+                    best[owner] = (score, test[owner]["pair"][one[0] : two[1]])
+    return [text for _, text in best], seconds, time.perf_counter() - clock
 
 
 def tags(
@@ -101,8 +180,6 @@ def tags(
         DataCollatorForTokenClassification,
         set_seed,
     )
-
-    from quality import tag_scores
 
     set_seed(seed)
     labels = sorted({tag for each in train for tag in each["tags"].split("\n")})
@@ -141,7 +218,24 @@ def tags(
             if word is not None:
                 found[word] = labels[row[at]]
         said.append(found)
-    return tag_scores(job, said, test), seconds, time.perf_counter() - start
+    return said, seconds, time.perf_counter() - start
+
+
+def _loader(job: Job, given: Any) -> Any:
+    return torch.utils.data.DataLoader(given, batch_size=job.batch_size, shuffle=True)
+
+
+def _old_loop(job: Job, count: int) -> dict[str, Any]:
+    """Settings of sentence-transformers' older loop, the same as `_train`'s."""
+    steps = -(-count // job.batch_size) * job.epochs
+    return {
+        "epochs": job.epochs,
+        "warmup_steps": round(0.06 * steps),
+        "optimizer_params": {"lr": job.learning_rate},
+        "weight_decay": 0.01,
+        "max_grad_norm": 1.0,
+        "show_progress_bar": False,
+    }
 
 
 def pairs(
@@ -153,7 +247,6 @@ def pairs(
     """
     from sentence_transformers import InputExample, SentenceTransformer
     from sentence_transformers.losses import CoSENTLoss
-    from torch.utils.data import DataLoader
     from transformers import set_seed
 
     set_seed(seed)
@@ -163,26 +256,38 @@ def pairs(
         InputExample(texts=[each["text"], each["pair"]], label=float(each["label"]) / 5)
         for each in train
     ]
-    loader: Any = DataLoader(given, batch_size=job.batch_size, shuffle=True)  # type: ignore[arg-type]
     start = time.perf_counter()
-    model.old_fit(
-        [(loader, CoSENTLoss(model))],
-        epochs=job.epochs,
-        warmup_steps=round(0.06 * len(loader) * job.epochs),
-        optimizer_params={"lr": job.learning_rate},
-        weight_decay=0.01,
-        max_grad_norm=1.0,
-        show_progress_bar=False,
-    )
+    model.old_fit([(_loader(job, given), CoSENTLoss(model))], **_old_loop(job, len(given)))
     trained = time.perf_counter()
     left, right = (
         model.encode([each[name] for each in test], normalize_embeddings=True)
         for name in ("text", "pair")
     )
     took = time.perf_counter() - trained
-    cosines = (left * right).sum(1).tolist()
-    scores: list[Score] = [[c, float(each["label"])] for c, each in zip(cosines, test, strict=True)]
-    return scores, trained - start, took
+    return (left * right).sum(1).tolist(), trained - start, took
+
+
+def rankings(
+    job: Job, folder: Path, train: Sequence[Example], test: Sequence[Example], seed: int
+) -> Made:
+    """Scores of passages, by sentence-transformers' CrossEncoder and its binary cross-entropy."""
+    from sentence_transformers import CrossEncoder, InputExample
+    from transformers import set_seed
+
+    set_seed(seed)
+    model = CrossEncoder(str(folder), num_labels=1, max_length=job.max_length, device="cpu")
+    grades = [float(each["label"]) for each in train]
+    given = [
+        InputExample(texts=[each["text"], each["pair"]], label=grade / max(grades))
+        for each, grade in zip(train, grades, strict=True)
+    ]
+    start = time.perf_counter()
+    model.old_fit(_loader(job, given), **_old_loop(job, len(given)))
+    trained = time.perf_counter()
+    found = model.predict(
+        [(each["text"], each["pair"]) for each in test], activation_fn=torch.nn.Identity()
+    )
+    return found.tolist(), trained - start, time.perf_counter() - trained
 
 
 def _our_encoder(folder: Path, max_length: int) -> Callable[[list[str]], Any]:
@@ -205,5 +310,8 @@ REFERENCES: dict[str, Callable[..., Made]] = {
     "regress": texts,
     "tag": tags,
     "embed": pairs,
+    "answer": answers,
+    "relate": relations,
+    "rerank": rankings,
 }
 ENCODERS = {"ours": _our_encoder, "reference": _their_encoder}

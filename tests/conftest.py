@@ -10,6 +10,7 @@ import importlib.util
 import os
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before torch is imported: one thread a worker, since the workers of a run share the cores, and
@@ -21,6 +22,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MPLBACKEND"] = "agg"
 
+import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -45,6 +47,14 @@ def _seeds() -> None:
     np.random.seed(0)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """As users run it: without the test run's own checks of types, which would come first."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,8 @@ A command's settings are one dataclass. A field that is itself a dataclass is a 
 field `learning_rate` of field `optim` is `learning_rate` in `[optim]` and `--learning-rate` on the
 command line, where all flags are flat. Leaves are bool, int, float, str, Path, a Literal, a union
 of these, None, and tuples of them of any length. What may be absent has the default None; in a
-recipe it is left out. A single value stands for a list of one.
+recipe it is left out. A single value stands for a list of one. A tuple of dataclasses is an array
+of tables (`[[task]]`, by `metadata={"key": "[task]"}`), each flat, its keys named as flags are.
 
 Not here: the command line over the same dataclasses (`cli/arguments.py`), and what the settings
 are: each dataclass stands with the function that takes it, but for those that all have in common.
@@ -87,13 +88,26 @@ class Leaf:
     default: Any
 
     @property
+    def tables(self) -> Any | None:
+        """The dataclass of each table, where it is an array of them."""
+        element = element_of(self.hint)
+        return element if dataclasses.is_dataclass(element) else None
+
+    @property
+    def name(self) -> str:
+        """Its key in its table."""
+        return self.path.rpartition(".")[2]
+
+    @property
     def flag(self) -> str:
         """Its flag on the command line."""
-        return "--" + self.path.rpartition(".")[2].replace("_", "-")
+        return "--" + self.name.replace("_", "-")
 
     @property
     def flags(self) -> tuple[str, ...]:
         """All spellings of its flag; those that are on or off also begin with `--no-`."""
+        if self.tables is not None:
+            return ()
         if bool in _members(self.hint):
             return (self.flag, "--no-" + self.flag.removeprefix("--"))
         return (self.flag,)
@@ -112,7 +126,8 @@ def leaves(settings_type: type[Any]) -> dict[str, Leaf]:
     for leaf in found.values():
         for flag in leaf.flags:
             owners.setdefault(flag, []).append(leaf.path)
-        if not all(_is_scalar(member) for member in _members(element_of(leaf.hint) or leaf.hint)):
+        members = () if leaf.tables else _members(element_of(leaf.hint) or leaf.hint)
+        if not all(map(_is_scalar, members)):
             problems.append(f"{leaf.path} has type {leaf.hint}, which no recipe can hold")
         if type(None) in _members(leaf.hint) and leaf.default is not None:
             problems.append(f"{leaf.path} may be None, so its default must be None")
@@ -166,31 +181,61 @@ def recipe_values(settings_type: type[Any], path: Path) -> dict[str, Any]:
         UsageError: when the file cannot be read, names what does not exist or holds a value of the
             wrong kind; all problems at once, each with file, key path and the nearest name.
     """
-    known = leaves(settings_type)
-    tables = {path.rpartition(".")[0] for path in known} - {""}
     problems: list[str] = []
-    values: dict[str, Any] = {}
-
-    def visit(entries: Mapping[str, Any], prefix: str) -> None:
-        for key, value in entries.items():
-            name = f"{prefix}{key}"
-            if name in known:
-                try:
-                    values[name] = _convert(value, known[name].hint)
-                except ValueError:
-                    expected = _spoken(known[name].hint)
-                    problems.append(f"{name} is {value!r}; expected {expected}")
-            elif name in tables and isinstance(value, Mapping):
-                visit(value, f"{name}.")
-            elif name in tables:
-                problems.append(f"{name} is {value!r}; expected a table, [{name}]")
-            else:
-                problems.append(f"there is no setting {name}; {nearest(name, [*known, *tables])}")
-
-    visit(_toml(path), "")
+    values = _values(_toml(path), leaves(settings_type), "", problems)
     if problems:
         raise UsageError("\n".join(f"{path}: {problem}" for problem in problems))
     return values
+
+
+def _values(
+    entries: Mapping[str, Any], known: Mapping[str, Leaf], prefix: str, problems: list[str]
+) -> dict[str, Any]:
+    """The values of a table and of the tables inside it, by key path; problems are added.
+
+    Args:
+        entries: of the table.
+        known: every setting, by the name that it has from the root on.
+        prefix: name of the table, with a point at its end.
+        problems: so far.
+    """
+    tables = {name.rpartition(".")[0] for name in known} - {""}
+    values: dict[str, Any] = {}
+    for key, value in entries.items():
+        name = f"{prefix}{key}"
+        array = known.get(f"[{name}]")
+        if array is not None and isinstance(value, list):
+            values[array.path] = tuple(
+                _one_table(array.tables, entry, f"{name} {number}: ", problems)
+                for number, entry in enumerate(value, 1)
+            )
+        elif name in known:
+            leaf = known[name]
+            try:
+                values[leaf.path] = _convert(value, leaf.hint)
+            except ValueError:
+                problems.append(f"{name} is {value!r}; expected {_spoken(leaf.hint)}")
+        elif name in tables and isinstance(value, Mapping):
+            values |= _values(value, known, f"{name}.", problems)
+        elif name in tables:
+            problems.append(f"{name} is {value!r}; expected a table, [{name}]")
+        else:
+            problems.append(f"there is no setting {name}; {nearest(name, [*known, *tables])}")
+    return values
+
+
+def _one_table(kind: Any, entry: Any, place: str, problems: list[str]) -> Any:
+    """A dataclass from a table of an array; None where something is wrong with it."""
+    found: list[str] = []
+    known = {leaf.name: leaf for leaf in leaves(kind).values()}
+    if isinstance(entry, Mapping):
+        given = {leaf.path: leaf.default for leaf in known.values()}
+        given |= _values(entry, known, "", found)
+        found += [f"{key} is missing" for key, value in given.items() if value is _ABSENT]
+    else:
+        found.append(f"{entry!r} is no table")
+    problems += [place + problem for problem in found]
+    return None if found else build(kind, given, lambda made, fields: made(**fields))
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -232,8 +277,11 @@ def _fields(settings_type: type[Any]) -> Iterable[tuple[dataclasses.Field[Any], 
 
 
 def key_of(field: dataclasses.Field[Any]) -> str:
-    """What a field is called in a recipe: `from_`, whose name Python has taken, is `from`."""
-    return field.name.removesuffix("_")
+    """What a field is called in a recipe: `from_`, whose name Python has taken, is `from`.
+
+    Metadata may say another name; an array of tables has the one in its brackets.
+    """
+    return str(field.metadata.get("key", field.name.removesuffix("_")))
 
 
 def _leaves(settings_type: type[Any], owner: Any, prefix: str) -> Iterator[Leaf]:
@@ -313,15 +361,31 @@ def _spoken(hint: Any) -> str:
 
 def _toml_lines(settings: Any, path: tuple[str, ...]) -> list[str]:
     """Lines of a table and of the tables inside it, which TOML wants last."""
-    plain, tables = [], []
+    plain, tables = dict[str, str](), list[str]()
     for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
+        value, key = getattr(settings, field.name), key_of(field)
         if dataclasses.is_dataclass(value):
-            inner = (*path, key_of(field))
+            inner = (*path, key)
             tables += ["", f"[{'.'.join(inner)}]", *_toml_lines(value, inner)]
+        elif key.startswith("["):
+            for each in value:
+                tables += ["", f"[{key}]", *_flat_lines(each)]
+                plain.pop(key.strip("[]"), None)  # the array has taken its name
         elif value is not None:
-            plain.append(f"{key_of(field)} = {_toml_value(value)}")
-    return plain + tables
+            plain[key] = f"{key} = {_toml_value(value)}"
+    return [*plain.values(), *tables]
+
+
+def _flat_lines(table: Any) -> list[str]:
+    """Lines of a table of an array: what is not as usual."""
+    lines = []
+    for leaf in leaves(type(table)).values():
+        value: Any = table
+        for name in leaf.path.split("."):
+            value = getattr(value, name)
+        if value != leaf.default:
+            lines.append(f"{leaf.name} = {_toml_value(value)}")
+    return lines
 
 
 def _toml_value(value: Any) -> str:

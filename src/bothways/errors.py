@@ -14,6 +14,7 @@ any of them as one message and exits with 1; UsageError exits with 2.
     ├── DataError             a data file with something wrong, with file and line
     ├── UntrainedHeadError    a prediction asked of a head whose weights are random
     ├── TaskError             something asked of a model that it cannot do
+    │   └── NotAsked          a question that cannot be asked of this model and data
     ├── TrainingError         a run that cannot start, go on or resume
     │   ├── BadStepError      a step whose loss is not finite or has jumped
     │   └── RunStopped        a run that was asked to stop and has saved itself; exit code 143
@@ -68,6 +69,10 @@ class UntrainedHeadError(BothwaysError):
 
 class TaskError(BothwaysError):
     """Something asked of a model that it cannot do."""
+
+
+class NotAsked(TaskError):  # noqa: N818 - no failure: the report says why
+    """A question that cannot be asked of this model and data; the message says why."""
 
 
 class TrainingError(BothwaysError):

@@ -67,7 +67,7 @@ def test_a_bar_shows_loss_speed_and_time_left(monkeypatch: pytest.MonkeyPatch) -
             on_event(event)
     page = "".join(shown)
     for part in (
-        "1200 steps",
+        "1,200 steps",
         "epoch 1  40/1200  loss 0.512  12,346 tokens/s  1:02:05 left",
         "epoch 1, step 400, dev: accuracy 0.7500  loss 0.5000  (best so far)",
         "800 steps in 1:05, stopped early",
@@ -80,7 +80,7 @@ def test_without_a_terminal_it_is_lines(caplog: pytest.LogCaptureFixture) -> Non
         for event in STORY:
             on_event(event)
     assert [record.getMessage() for record in caplog.records] == [
-        "1200 steps",
+        "1,200 steps",
         "epoch 1, step 400, dev: accuracy 0.7500  loss 0.5000  (best so far)",
         "800 steps in 1:05, stopped early",
     ]
@@ -111,7 +111,7 @@ def test_runs_of_a_grid_are_numbered_and_resumed_ones_say_so(
     with caplog.at_level(logging.INFO, logger="bothways"), follow() as on_event:
         on_event(RunStarted("lr-3e-05-seed-1", 2, 6, 70, 1200, 3))
     assert caplog.records[0].getMessage() == (
-        "run 2 of 6 (lr-3e-05-seed-1): 1200 steps, resumed at step 70"
+        "run 2 of 6 (lr-3e-05-seed-1): 1,200 steps, resumed at step 70"
     )
 
 

@@ -41,6 +41,15 @@ def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "UNIT_CHARACTERS", 3000)
 
 
+def test_text_that_the_vocabulary_does_not_know_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_shards(tmp_path / "known", documents())
+    assert not caplog.records
+    make_shards(tmp_path / "foreign", ("日本 語 は 難しい", "☃ ☃ word"))
+    assert "of the tokens stand for what the vocabulary" in caplog.text
+
+
 def test_counts_add_up(tmp_path: Path) -> None:
     odd = ("\x00", "word [SEP] more", "日本 ☃", "ba")
     manifest = make_shards(tmp_path, documents() + odd)

@@ -12,7 +12,8 @@ import pytest
 
 from bothways.data.conll import words
 from bothways.data.detection import FORMATS
-from bothways.data.readers import COLUMNS_SHOWN, Rows, cell, check_columns, read_rows
+from bothways.data.problems import COLUMNS_SHOWN
+from bothways.data.readers import Rows, cell, check_columns, read_rows
 from bothways.data.rows import Row
 from bothways.data.smart import read_qrels
 from bothways.errors import DataError, UsageError
@@ -184,7 +185,7 @@ def test_cell_names_the_columns_there_are_and_the_nearest() -> None:
 def test_a_headerless_file_is_hinted_at(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("what a film,pos\nso dull,neg\n")
-    with pytest.raises(DataError, match=r"'what a film', 'pos' \(a file without a header.*--no-h"):
+    with pytest.raises(DataError, match=r"'what a film', 'pos' \(if the first line.*--no-header"):
         list(check_columns(read_rows(path), ["text"]))
     with pytest.raises(DataError, match=r"the columns are '1', '2'$"):
         list(check_columns(read_rows(path, header=False), ["text"]))

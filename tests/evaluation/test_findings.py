@@ -87,6 +87,8 @@ def test_nothing_cut_is_said_as_plainly() -> None:
     assert finding.severity == "fine"
     assert finding.text == "No text was cut: all 3 were read whole."
     assert truncation_finding(Ledger()).severity == "fine"
+    dropped = truncation_finding(Ledger(texts=3, tokens=10, dropped_characters=2))
+    assert dropped.text.endswith("all 3 were read whole. 2 characters became no token.")
 
 
 def test_the_weakest_label_and_the_commonest_mistake_are_named() -> None:

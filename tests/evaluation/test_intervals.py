@@ -13,6 +13,7 @@ from bothways.evaluation.intervals import (
     Units,
     interval,
     intervals,
+    of_many,
     of_perfect_share,
     paired_difference,
 )
@@ -93,6 +94,21 @@ def test_the_difference_of_equals_covers_zero() -> None:
         )
         covered.append(covers(difference, 0.0))
     assert COVERAGE[0] < np.mean(covered) < COVERAGE[1]
+
+
+def test_intervals_of_many_hold_together() -> None:
+    generator = np.random.default_rng(3)
+    units, sure, wrong = Units.of(60), of_many(5), 0
+    for seed in range(100):
+        values = generator.normal(size=(5, 60))
+        means = [partial(mean_of, row) for row in values]
+        nothing = partial(mean_of, np.zeros(60))
+        found = [
+            paired_difference(mean, nothing, units, resamples=600, seed=seed, confidence=sure)
+            for mean in means
+        ]
+        wrong += not all(covers(metric, 0.0) for metric in found)
+    assert wrong <= 12
 
 
 def test_a_draw_takes_whole_groups_with_all_their_examples() -> None:

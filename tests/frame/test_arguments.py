@@ -130,6 +130,7 @@ def test_help_shows_every_flag_and_what_the_class_says_of_it(
     assert "step size; several make a grid." in page
     assert "--config" in page
     assert "--json" in page
+    assert "--train PATH,... data files. (default: None)" in " ".join(page.replace("│", "").split())
 
 
 def test_json_is_told_apart_from_the_settings() -> None:

@@ -44,7 +44,7 @@ def test_every_flag_of_a_command_has_help(name: str, capsys: pytest.CaptureFixtu
 def undocumented(known: Iterable[Leaf], page: str) -> list[str]:
     """Flags without a text between their metavar and their default."""
     bare = []
-    for leaf in known:
+    for leaf in (each for each in known if each.flags):
         flag = rf"{re.escape(leaf.flag)}(, --no-\S+)?( [^\s(]\S*)?"
         positional = rf"\[?{re.escape(leaf.flag[2:].upper())}\]?"
         entry = re.search(rf" ({flag}|{positional}) (?P<help>.*?)\((default|required)", page)

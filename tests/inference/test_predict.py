@@ -159,7 +159,7 @@ def test_an_untrained_head_predicts_nothing(published: Path, tmp_path: Path) -> 
         made.embed(["great"])  # what does not need the head goes on
 
 
-@pytest.mark.parametrize(("problem", "labels"), [("regression", 1)])
+@pytest.mark.parametrize(("problem", "labels"), [("regression", 2)])
 def test_a_head_of_another_kind_of_problem_is_not_guessed_at(
     problem: str, labels: int, tmp_path: Path
 ) -> None:

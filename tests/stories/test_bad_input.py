@@ -100,7 +100,9 @@ def test_a_row_with_too_many_cells(bench: Bench) -> None:
 
 def test_one_class_only(bench: Bench) -> None:
     file = bench.put("a.csv", "text,label\ngood,yes\nfine,yes\n")
-    bench.refuses("a.csv", "all 2 examples", "'yes'", "at least two", "--label", train=file)
+    bench.refuses(
+        "a.csv", "2 examples and one label", "'yes'", "at least two", "--label", train=file
+    )
 
 
 def test_a_label_in_dev_that_training_lacks(bench: Bench) -> None:

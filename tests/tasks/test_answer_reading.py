@@ -86,7 +86,7 @@ def test_misaligned_answers_are_named_dropped_or_only_counted(
         kept = read(path, AnswerTask(drop_misaligned=True))
     assert [each.answers for each in kept] == [(Answer("Bo", 19),)] * 2
     assert "2 answers" in caplog.text
-    assert "1 questions with them" in caplog.text
+    assert "with 1 question that had no other" in caplog.text
 
     # Judging compares texts, so that nothing is left out of a score.
     held_out = read(path, AnswerTask(trained=True))

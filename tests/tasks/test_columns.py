@@ -74,8 +74,20 @@ def test_columns_that_are_not_there_are_named_together_with_the_nearest() -> Non
 
 
 def test_a_number_where_there_is_a_header_names_the_flag_for_files_without_one() -> None:
-    with pytest.raises(DataError, match=r"--text '6'; it has: 'text', 'label'\. .*--no-header"):
+    with pytest.raises(DataError, match=r"--text '6'; it has: 'text', 'label' \(.*--no-header"):
         find_columns(rows("text", "label"), Columns(text="6"), labelled=True)
+
+
+def test_where_the_first_line_may_be_data_the_flag_for_it_is_named() -> None:
+    for names in (("I loved it", "pos"), ("good", "pos")):
+        with pytest.raises(DataError, match=r"is not obvious.*'pos' \(if the first.*--no-header"):
+            find_columns(rows(*names), Columns(), labelled=True)
+    numbered = rows("1", "2")
+    named = [Row({"a": "x", "b": "y"}, "data.jsonl", 1)]
+    for given in (numbered, named):
+        with pytest.raises(DataError, match="is not obvious") as error:
+            find_columns(given, Columns(), labelled=True)
+        assert "--no-header" not in str(error.value)
 
 
 @pytest.mark.parametrize("given", [Columns("text", label="text"), Columns("a", "text", "text")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from bothways.checkpoints.parts import adapt
 from bothways.errors import DataError
 from bothways.inference.model import Model
 from bothways.model.layout import Batch
+from bothways.tasks.answer import AnswerTask
+from bothways.tasks.answer_reading import Answer, AnswerExample
 from bothways.tasks.classify import ClassifyTask
 from bothways.tasks.results import Result
 from bothways.tokenization.policy import CutPolicy
@@ -48,6 +51,20 @@ def test_equal_texts_and_groups_stay_on_one_side(tiny_model: Path, tmp_path: Pat
     for key in ("group", "text"):
         sides = [{getattr(e, key) for e in side} for side in (splits.train, splits.dev)]
         assert not sides[0] & sides[1]
+
+
+def test_one_example_has_a_fingerprint(tiny_model: Path) -> None:
+    """Its targets are columns of a tensor, which has no bytes to look at."""
+    tokenizer = load_parts(tiny_model).tokenizer
+    assert tokenizer is not None
+    made = []
+    for answer in (Answer("great", 0), Answer("film", 6)):
+        example = AnswerExample("what", "great film", (answer,))
+        task = AnswerTask().fit([example])
+        policy = CutPolicy(24, "windows", 4)
+        made.append(EncodedExamples(task, [example], tokenizer=tokenizer, policy=policy))
+    first, second = (each.fingerprint() for each in made)
+    assert first != second
 
 
 def test_a_test_file_may_lack_the_group_column(tiny_model: Path, tmp_path: Path) -> None:
@@ -91,9 +108,23 @@ def test_what_was_cut_is_said(
     settings = settings_for(tiny_model, examples, tmp_path / "out")
     data = encode(tiny_model, settings, max_length=6)
     assert data.train.ledger.texts_cut > 0
-    assert f"{data.train.ledger.texts_cut} of 64 training texts were cut" in caplog.text
+    assert f"training: {data.train.ledger.texts_cut} of 64 texts were cut" in caplog.text
+    assert "dev: " in caplog.text
     assert data.dev is not None
     assert data.ledger.texts == 64 + 24
+
+
+def test_characters_that_become_no_token_are_said(
+    tiny_model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [json.dumps({"text": f"good \0film {n}", "label": "ab"[n % 2]}) for n in range(8)]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    files = {"train": path, "dev": None}
+    data = encode(tiny_model, settings_for(tiny_model, path, tmp_path / "out", data=files))
+    assert data.train.ledger.dropped_characters == 8
+    assert "training: nothing was cut (8 texts" in caplog.text
+    assert "8 characters became no token" in caplog.text
 
 
 def test_batches_hold_what_was_asked_for_in_order(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import torch
 from bothways.checkpoints.load import load_parts
 from bothways.checkpoints.parts import Parts, adapt, new_head, new_parts
 from bothways.checkpoints.save import save_parts
-from bothways.errors import UsageError
+from bothways.data.manifest import Manifest
+from bothways.errors import DataError, UsageError
 from bothways.families.presets import PRESETS, preset
 from bothways.tokenization.added import with_words
 from bothways.tokenization.tokenizer import Tokenizer
@@ -23,10 +26,12 @@ from bothways.training.networks import (
     Networks,
     build_networks,
     fitted,
+    vocabulary,
     with_new_words,
 )
-from bothways.training.replaced import AddedTable, ReplacedTokenObjective
-from bothways.training.state import named_tensors
+from bothways.training.pretrain_saving import Outcome, save_pretrained
+from bothways.training.replaced import AddedTable, ReplacedTokenObjective, Sharing
+from bothways.training.state import Progress, named_tensors
 from tests.data.corpora import tokenizer
 from tests.training.pretraining import text_settings
 
@@ -84,15 +89,19 @@ def test_relations_bring_a_pooler_and_a_second_output() -> None:
     assert made.parts.encoder.pooler is not None
     assert made.parts.architecture == "BertForPreTraining"
     assert [part.name for part in made.objective.parts][2:] == ["relation", "relation_accuracy"]
-    with pytest.raises(UsageError, match="modern-mini has none; take a BERT preset"):
+    with pytest.raises(UsageError, match="modern-mini has none; take a BERT with one"):
         build("modern-mini", objective__relation="next-sentence")
+    with pytest.raises(UsageError, match="goes with --goal masked-lm, and electra-small"):
+        build("electra-small", objective__relation="next-sentence")
 
 
 def test_any_preset_can_detect_replaced_tokens_and_any_sharing_serves() -> None:
     made = build("tiny", objective__goal="replaced", objective__sharing="disentangled")
     assert made.generator is not None
     assert made.generator.config.num_layers == 1
-    assert isinstance(made.parts.encoder.embeddings.words, AddedTable)
+    table = made.parts.encoder.embeddings.words
+    assert isinstance(table, AddedTable)
+    assert not table.added.any()
     trained = made.trained()
     assert trained.parts.head_trained
     assert not isinstance(trained.parts.encoder.embeddings.words, AddedTable)
@@ -146,9 +155,49 @@ def test_a_generator_beside_the_model_is_gone_on_with(tmp_path: Path) -> None:
     assert isinstance(again.parts.head, type(made.parts.head))
 
 
-def test_detecting_without_a_generator_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sharing", ["embeddings", "disentangled"])
+def test_sharing_goes_on_and_nothing_that_was_learned_is_lost(
+    tmp_path: Path, sharing: Sharing
+) -> None:
+    made = build("tiny", objective__goal="replaced", objective__sharing=sharing)
+    if sharing == "disentangled":
+        table = made.parts.encoder.embeddings.words
+        assert isinstance(table, AddedTable)
+        torch.nn.init.normal_(table.added)
+    learned = made.parts.encoder.embeddings.words.weight.detach().clone()
+    made, output = made.trained(), tmp_path / "model"
+    settings = text_settings(Path("s"), output, preset="tiny", objective__goal="replaced").filled()
+    output.mkdir()
+    line = {"step": 1, "split": "train", "loss": 9.0, "tokens": 1}
+    (output / "metrics.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    manifest = Manifest("f", 400, {}, {}, {})
+    save_pretrained(settings, made, Outcome(Progress(), 1, {}, {}, None, manifest))
+    again = continued(load_parts(output))
+    assert isinstance(again.objective, ReplacedTokenObjective)
+    assert again.objective.sharing == sharing
+    assert torch.allclose(again.parts.encoder.embeddings.words.weight, learned)
+
+
+def test_what_a_model_cannot_learn_is_refused_before_text_is_read(tmp_path: Path) -> None:
+    settings = partial(text_settings, Path("no shards"), tmp_path / "o", from_="base")
+    base = saved(tmp_path / "base")
     with pytest.raises(UsageError, match="needs a generator.*--goal masked-lm"):
-        continued(saved(tmp_path), objective__goal="replaced")
+        vocabulary(settings(objective__goal="replaced"), base)
+    with pytest.raises(UsageError, match="base has none; take a BERT with one"):
+        vocabulary(settings(objective__relation="sentence-order"), base)
+    made = build("electra-small").trained()
+    assert made.generator is not None
+    save_parts(made.generator, tmp_path / "base" / GENERATOR)
+    with pytest.raises(UsageError, match="does not know --new-words"):
+        vocabulary(settings(objective__goal="replaced", corpus__new_words=Path("w")), base)
+
+
+def test_a_file_of_new_words_that_is_not_there_is_named(tmp_path: Path) -> None:
+    base, words = saved(tmp_path / "base"), tmp_path / "no.txt"
+    read: dict[str, Any] = {"corpus__data": None, "corpus__input": ("a.txt",)}
+    settings = text_settings(Path(), tmp_path, from_="base", corpus__new_words=words, **read)
+    with pytest.raises(DataError, match=r"there is no file .*no\.txt"):
+        vocabulary(settings, base)
 
 
 # --- new words --------------------------------------------------------------------------------

@@ -50,6 +50,9 @@ def made(sharing: Sharing = "embeddings", vocab_size: int = VOCAB_SIZE) -> Repla
     generator = adapt(generator, new_head(generator, "masked_lm", 0))
     assert parts.head is not None
     assert generator.masked_lm is not None
+    if sharing == "disentangled":  # as `build_networks` begins
+        table = generator.encoder.embeddings.words
+        parts.encoder.embeddings.words.load_state_dict(table.state_dict())
     return ReplacedTokenObjective(
         parts.encoder,
         parts.head,

@@ -129,7 +129,7 @@ class Assembler:
         ]
         assert not empty, f"parameters without values: {empty}"
         named = loose is not None or (self.head_spec and self.head_spec.num_outputs is None)
-        arguments = {} if head is None or not named else vars(head)["settings"]
+        arguments = {} if head is None or not named else vars(head).get("settings", {})
         return Assembled(
             encoder,
             head,

@@ -102,7 +102,7 @@ def _table(scores: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def _lost(ledger: Ledger) -> str:
-    if not ledger.tokens_cut and not ledger.dropped_characters:
+    if not ledger.lost:
         return (
             f"Nothing: all {ledger.tokens:,} tokens of {counted(ledger.texts, 'text')} were read."
         )

@@ -28,6 +28,7 @@ from bothways.files import (
 __all__ = [
     "DEFAULT_SHARD_SIZE",
     "DTYPES",
+    "EXPORT_NAME",
     "FLOATS",
     "HEAD_NAME",
     "INDEX_NAME",
@@ -48,6 +49,8 @@ __all__ = [
 WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
 HEAD_NAME = "head.safetensors"
+# Says what the graph beside it is, in a folder that was exported for another engine.
+EXPORT_NAME = "export.json"
 DEFAULT_SHARD_SIZE = 5_000_000_000
 
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".msgpack", ".h5")
@@ -125,6 +128,11 @@ def find_weights(folder: Path) -> WeightFiles:
         return WeightFiles([folder / WEIGHTS_NAME])
     if (folder / INDEX_NAME).exists():
         return _open_shards(folder)
+    if (folder / EXPORT_NAME).exists():
+        raise CheckpointError(
+            f"{folder} was exported for another engine and has no weights: predict, embed and "
+            "evaluate run it; for anything else use the model that it was exported from"
+        )
     pickled = sorted(path.name for path in folder.iterdir() if path.suffix in _PICKLED)
     if pickled:
         raise UnsafeFileError(

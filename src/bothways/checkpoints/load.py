@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bothways.checkpoints.assembling import Assembler
+from bothways.checkpoints.assembling import Assembled, Assembler
 from bothways.checkpoints.files import find_weights
 from bothways.checkpoints.hub import find_folder
 from bothways.checkpoints.labels import default_labels, read_labels, read_problem_type
@@ -24,7 +24,9 @@ from bothways.checkpoints.sentence import read_sentence
 from bothways.checkpoints.settings import SETTINGS_NAME, read_settings
 from bothways.errors import CheckpointError
 from bothways.families.registry import find_family
+from bothways.families.spec import FamilySpec
 from bothways.files import read_json_object
+from bothways.model.config import EncoderConfig
 from bothways.tokenization.files import READERS
 from bothways.tokenization.fitting import check_fits, odd_size
 from bothways.tokenization.passport import check_passport
@@ -40,6 +42,7 @@ def load_parts(
     *,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
+    assemble: Callable[[EncoderConfig, FamilySpec, int], Assembled] | None = None,
 ) -> Parts:
     """Everything that a model folder holds, in evaluation mode.
 
@@ -48,6 +51,8 @@ def load_parts(
         device: where the weights go; None for the CPU.
         dtype: of the weights; None for float32, also where the files hold half precision, which
             is exact and what training and the CPU need.
+        assemble: makes encoder and head of a folder without weights, from the configuration, the
+            family and the number of labels.
 
     Raises:
         CheckpointError: with every problem of the weights at once.
@@ -68,8 +73,11 @@ def load_parts(
         "device": torch.device(device or "cpu"),
         "dtype": dtype or torch.float32,
     }
-    assembler = Assembler(find_weights(folder), family, raw, place, options)
-    made = assembler.assemble(str(source), len(labels), settings, folder)
+    if assemble is None:
+        assembler = Assembler(find_weights(folder), family, raw, place, options)
+        made = assembler.assemble(str(source), len(labels), settings, folder)
+    else:
+        made = assemble(family.read_config(raw, place), family, len(labels))
     if made.num_labels and len(labels) not in (0, made.num_labels):
         raise CheckpointError(
             f"{folder}: the head has {made.num_labels} outputs, and there are {len(labels)} "

@@ -86,6 +86,11 @@ class Parts:
         return self.sentence if self.head is None else self.head
 
     @property
+    def head_names(self) -> tuple[str, ...]:
+        """Where several heads share the encoder, what they are called; else none."""
+        return tuple(self.head) if isinstance(self.head, nn.ModuleDict) else ()
+
+    @property
     def head_trained(self) -> bool:
         """Whether predictions mean anything: nothing between text and logits is random."""
         return self.report.head_trained
@@ -106,6 +111,8 @@ class Parts:
             >>> parts.in_transformers()  # doctest: +SKIP
             'in transformers: BertForSequenceClassification, same numbers'
         """
+        if next(self.encoder.parameters(), None) is None:
+            return "in transformers: nothing, because the folder was exported for another engine"
         if not self.family.heads:
             return "in transformers: nothing, because no published family has these axes"
         name = self.published_head()
@@ -306,8 +313,7 @@ def _as_embedder(parts: Parts, sentence: SentenceVector) -> Parts:
 
 def needs_pooler(head: nn.Module) -> bool:
     """Whether a head reads the pooler's output."""
-    parts = [head, *head.children()]
-    return any(getattr(part, "pooling", None) == "pooler" for part in parts)
+    return any(getattr(part, "pooling", None) == "pooler" for part in head.modules())
 
 
 def with_pooler(encoder: Encoder, pooler: Pooler | None = None) -> Encoder:

@@ -8,7 +8,7 @@ What the common layout has no place for goes into bothways.json.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from bothways.checkpoints.card import CardFacts, render_card
 from bothways.checkpoints.empty import without_memory
 from bothways.checkpoints.files import (
     DEFAULT_SHARD_SIZE,
+    EXPORT_NAME,
     HEAD_NAME,
     INDEX_NAME,
     WEIGHTS_NAME,
@@ -38,7 +39,11 @@ from bothways.model.heads import describe_head
 from bothways.tokenization.passport import make_passport
 
 # Copies of the weights in other forms, which other weights make wrong.
-_STALE = ("int8.safetensors",)
+_STALE = (
+    "int8.safetensors",
+    EXPORT_NAME,
+    *("model.onnx", "model.onnx.data", "model.xml", "model.bin", "model.pt2"),
+)
 
 
 def save_parts(
@@ -48,6 +53,8 @@ def save_parts(
     overwrite: bool = False,
     card: CardFacts | None = None,
     max_shard_size: int = DEFAULT_SHARD_SIZE,
+    beside: Callable[[Staged], None] | None = None,
+    weights: bool = True,
 ) -> None:
     """Write a model folder.
 
@@ -57,10 +64,12 @@ def save_parts(
         overwrite: allow a folder that holds a model.
         card: facts for README.md; None keeps a README.md that is there, and else says little.
         max_shard_size: bytes of one weight file.
+        beside: writes further files, as one step with the others.
+        weights: whether weights and model card are written, and not all else alone.
 
     Raises:
-        CheckpointError: when a model is there already, or the folder cannot be written; what was
-            there before is then intact.
+        CheckpointError: when the parts have no weights, a model is there already, or the folder
+            cannot be written; what was there before is then intact.
 
     Example:
         >>> save_parts(parts, "my-model")  # doctest: +SKIP
@@ -72,6 +81,11 @@ def save_parts(
             f"{folder} holds a model already ({', '.join(taken)}); choose another folder, or allow "
             "it to be overwritten"
         )
+    if next(parts.encoder.parameters(), None) is None:
+        raise CheckpointError(
+            "an exported model has no weights to save; copy its folder, or save the model that it "
+            "was exported from"
+        )
     parts = published_form(parts)
     name = parts.published_head()
     spec = None if name is None else parts.family.head(name, parts.raw)
@@ -79,15 +93,19 @@ def save_parts(
     settings.update(_head_settings(parts, spec))
     with Staged(folder) as files:
         files.json("config.json", _config(parts, name or parts.family.bare, spec))
-        stage_weights(files, _weights(parts, spec), max_shard_size)
-        loose = parts.head if spec is None else None
+        if weights:
+            stage_weights(files, _weights(parts, spec), max_shard_size)
+        loose = parts.head if spec is None and weights else None
         if loose is None:
             files.remove(HEAD_NAME)
         else:
             with files.stream(HEAD_NAME) as file:
                 write_tensors(file, _loose_head(loose, parts))
+        if beside is not None:
+            beside(files)
         for stale in _STALE:
-            files.remove(stale)
+            if not (files.staging / stale).exists():
+                files.remove(stale)
         if parts.tokenizer is not None:
             parts.tokenizer.stage(files)
             settings["passport"] = make_passport(parts.tokenizer) | make_vectors(parts)
@@ -100,7 +118,7 @@ def save_parts(
                 hidden_size=parts.config.hidden_size,
                 max_length=max_length,
             )
-        if card is not None or not (folder / "README.md").exists():
+        if weights and (card is not None or not (folder / "README.md").exists()):
             facts = card or CardFacts(folder.resolve().name, labels=parts.labels)
             usable = parts.config.embeddings.usable_positions
             text = render_card(
@@ -202,10 +220,11 @@ def _untied(parts: Parts, spec: HeadSpec | None) -> bool:
 def _head_settings(parts: Parts, spec: HeadSpec | None) -> dict[str, Any]:
     """What bothways.json says about the head."""
     if parts.head is None:
-        return {"head": None, "labels": None, "pooling": None, "untrained": None}
+        return dict.fromkeys(("head", "heads", "labels", "pooling", "untrained"))
     description = describe_head(parts.head)
     return {
         "head": description if spec is None else None,
+        "heads": parts.settings.get("heads") if parts.head_names else None,
         "labels": list(parts.labels),
         "pooling": description.get("pooling"),
         "untrained": list(parts.report.untrained),

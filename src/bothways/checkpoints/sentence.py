@@ -68,7 +68,7 @@ _LATE = "pylate."
 
 
 def read_sentence(folder: Path) -> SentenceVector | None:
-    """The steps that a folder names; None when it has no modules.json, or makes sparse vectors.
+    """The steps that a folder names; None when it has none, is sparse, or a cross-encoder.
 
     Raises:
         UnsupportedModelError: for a step or a pooling mode that is not built here.
@@ -80,6 +80,10 @@ def read_sentence(folder: Path) -> SentenceVector | None:
     modules = sorted(read_json(listing), key=lambda module: int(module["idx"]))
     types = [str(module["type"]) for module in modules]
     kinds = [name.rsplit(".", 1)[-1] for name in types]
+    extra = folder / "config_sentence_transformers.json"
+    options: dict[str, Any] = read_json_object(extra) if extra.exists() else {}
+    if kinds == ["Transformer"] and options.get("model_type") == "CrossEncoder":
+        return None
     if kinds == _SPARSE:
         _check_sparse(folder / modules[1]["path"] / "config.json")
         return None
@@ -111,8 +115,6 @@ def read_sentence(folder: Path) -> SentenceVector | None:
         steps.append(
             SentenceNormalize() if kind == "Normalize" else _read_dense(folder / module["path"])
         )
-    extra = folder / "config_sentence_transformers.json"
-    options: dict[str, Any] = read_json_object(extra) if extra.exists() else {}
     prompts, default = options.get("prompts") or {}, options.get("default_prompt_name")
     if default is not None and default not in prompts:
         raise CheckpointError(

@@ -5,6 +5,7 @@
     labels       names of the outputs, in the order of the logits; config.json says the same
     pooling      how token states become one vector for the head
     head         kind and arguments of a head that transformers has no class for
+    heads        where several share the encoder: task, labels, columns and files of each
     untrained    parts whose weights are random
     columns      which columns of a data file hold what
     files        how data files are read: format, encoding, header, quoting
@@ -32,6 +33,7 @@ _KINDS: dict[str, type] = {
     "labels": list,
     "pooling": str,
     "head": dict,
+    "heads": dict,
     "untrained": list,
     "columns": dict,
     "files": dict,

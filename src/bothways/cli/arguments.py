@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_args
 
-from bothways.config import Leaf, build, element_of, leaves, recipe_values
+from bothways.config import Leaf, build, element_of, key_of, leaves, recipe_values
 from bothways.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -69,6 +69,12 @@ def parse(
     values = {} if recipe is None else recipe_values(settings_type, recipe)
     for path in _outdone(settings_type, arguments, known):
         values.pop(path, None)
+    # An array of tables is for recipes: the parser sees none, and it is put back afterwards.
+    arrays = {
+        field.name: values.pop(key_of(field))
+        for field in dataclasses.fields(settings_type)  # type: ignore[arg-type]
+        if key_of(field).startswith("[") and key_of(field) in values
+    }
     wrapper = dataclasses.make_dataclass(
         "Arguments",
         [
@@ -98,7 +104,8 @@ def parse(
         ),
         registry=registry,
     )
-    return Invocation(filled.settings, filled.json, filled.config)
+    settings = dataclasses.replace(filled.settings, **arrays)
+    return Invocation(settings, filled.json, filled.config)
 
 
 def _outdone(
@@ -150,7 +157,7 @@ def _list_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
     from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
     element = element_of(info.type)
-    if element is None:
+    if element is None or dataclasses.is_dataclass(element):
         return None
     inner = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(element, info.markers))
     assert isinstance(inner, PrimitiveConstructorSpec), inner
@@ -164,7 +171,7 @@ def _list_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
 
     def show(values: tuple[Any, ...]) -> list[str]:
         words = [inner.str_from_instance(value)[0] for value in values]
-        return words if positional or not words else [",".join(words)]
+        return (words if positional else [",".join(words)]) if words else ["None"]
 
     return PrimitiveConstructorSpec(
         nargs="*",

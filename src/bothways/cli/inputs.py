@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bothways.config import CommonSettings
 from bothways.data.options import FileOptions
 from bothways.data.rows import Row
-from bothways.errors import UsageError
+from bothways.errors import UsageError, nearest
 from bothways.tasks.task import Columns
 from bothways.tokenization.encoding import Ledger
 
@@ -45,6 +45,20 @@ class ColumnSettings:
         """These columns where they are given, else the stored ones."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         return dataclasses.replace(stored, **given)
+
+
+def headed(model: Model, name: str | None) -> Model:
+    """The model under the head that was asked for; as it is where none was.
+
+    Raises:
+        UsageError: when it has no head of that name.
+    """
+    if name is None:
+        return model
+    if name not in model.heads:
+        known = f"; {nearest(name, model.heads)}" if model.heads else ": it has no named heads"
+        raise UsageError(f"the model has no head {name!r}{known}")
+    return model.heads[name]
 
 
 def open_model(source: str, common: CommonSettings) -> Model:
@@ -97,15 +111,15 @@ def as_embedder(model: Model) -> Model:
     from bothways.inference.model import Model
 
     settings = {**model.parts.settings, "task": {"name": "embed"}}
-    parts = dataclasses.replace(model.parts, sentence=model.sentence, settings=settings)
+    parts = dataclasses.replace(model.parts, head=None, sentence=model.sentence, settings=settings)
     made = Model(parts)
     made.verify = model.verify
     return made
 
 
 def warn_of_loss(ledger: Ledger) -> None:
-    """Log what was cut, where something was and the output has no place for it."""
-    if ledger.texts_cut or ledger.dropped_characters:
+    """Log what was lost, where something was and the output has no place for it."""
+    if ledger.lost:
         logger.warning("%s", ledger.sentence())
 
 

@@ -52,12 +52,15 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
     "Train and judge": (
         Command("finetune", "fine-tune an encoder on labelled data and report how good it is"),
         Command("evaluate", "score a fine-tuned model on labelled data, with intervals"),
+        Command("diagnose", "ask what the score hides, and write a page that says it"),
     ),
+    "Make smaller": (Command("distill", "make a smaller model that does what a larger one does"),),
     "Use": (
         Command("predict", "run a fine-tuned model over a file"),
         Command("embed", "turn texts into vectors"),
         Command("similarity", "compare texts by the cosine of their vectors"),
         Command("fill", "guess the words behind [MASK]"),
+        Command("export", "write a model as a graph for ONNX Runtime, OpenVINO or torch.export"),
     ),
     "Find": (
         Command("mine negatives", "find hard negatives for pairs or queries, to train embedders"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -28,10 +29,14 @@ class Output:
 def write(output: Output, stream: TextIO, *, as_json: bool) -> None:
     """Write an output as text or as JSON, ending with a line end.
 
+    Of the processes that a launcher started, the first writes; the others have the same to say.
+
     Example:
         >>> write(Output("0.9", {"accuracy": 0.9}), sys.stdout, as_json=True)
         {"accuracy": 0.9}
     """
+    if os.environ.get("RANK", "0") != "0":
+        return
     for line in _json_lines(output) if as_json else _text_lines(output):
         stream.write(line + "\n")
 

@@ -54,6 +54,8 @@ STARTED = "settings.json"
 SIZES = "input_bytes"
 # Leftovers of a run that was killed while it wrote; the names are those of `files.py`.
 _HALF_WRITTEN = ".writing-*"
+# Share of the tokens: text in the language of its tokenizer has less, another language far more.
+MUCH_UNKNOWN = 0.05
 
 
 @dataclass(frozen=True)
@@ -273,6 +275,14 @@ def _assemble(
         batches = [batch for file in listed for batch in file.batches]
         counts[f"rows_{split}"] = sum(batch.rows for batch in batches)
         counts[f"tokens_{split}"] = sum(batch.tokens for batch in batches)
+    unknown = counts["unknown_pieces"] / max(counts["tokens"], 1)
+    if unknown > MUCH_UNKNOWN:
+        logger.warning(
+            "%.0f %% of the tokens stand for what the vocabulary of %s lacks: a model learns "
+            "nothing about them; train a tokenizer on this text (`bothways tokenizer train`)",
+            100 * unknown,
+            tokenizer.name,
+        )
     manifest = Manifest(tokenizer.fingerprint, vocab_size, dict(counts), identity, entries)
     tokenizer.save(settings.output / TOKENIZER)
     write_json(settings.output / MANIFEST, manifest.as_dict())

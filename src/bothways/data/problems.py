@@ -1,13 +1,21 @@
 """`Problems`: everything of one kind that is wrong with a file, raised as one error.
 
-Nothing here reads files; `lines.py` and the readers do, and tasks use it when they check rows.
+Here too: how messages name the columns
+there are. Nothing here reads files; `lines.py` and the readers do, and tasks use it when they check
+rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import PurePath
+
 from bothways.errors import DataError
 
 LINES_SHOWN = 10
+COLUMNS_SHOWN = 20
+# Files that name their columns themselves, however they begin.
+NAMING = frozenset({".jsonl", ".json", ".parquet"})
 
 
 class Problems:
@@ -60,6 +68,28 @@ class Problems:
         lines = [*self._shown, f"  and {rest} more"] if rest else self._shown
         head = f"{self._file}: {self._what}: {self.count}"
         raise DataError("\n".join([head, *lines, self._advice]))
+
+
+def columns_of(file: str, names: Iterable[str], *, hint: bool = True) -> str:
+    """The columns that a file has, for a message.
+
+    Args:
+        file: path.
+        names: of its columns.
+        hint: say what may be wrong where the first line named them; not where a better guess is
+            at hand.
+
+    Example:
+        >>> columns_of("a.csv", ["a fine film", "good"])
+        "'a fine film', 'good' (if the first line is data and no header, give --no-header)"
+    """
+    there = list(names)
+    listed = ", ".join(map(shown, there[:COLUMNS_SHOWN]))
+    if len(there) > COLUMNS_SHOWN:
+        listed += f" and {len(there) - COLUMNS_SHOWN} more"
+    if not hint or any(name.isdecimal() for name in there) or NAMING & {*PurePath(file).suffixes}:
+        return listed
+    return f"{listed} (if the first line is data and no header, give --no-header)"
 
 
 def shown(text: str, width: int = 60) -> str:

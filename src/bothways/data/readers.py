@@ -18,7 +18,7 @@ from bothways.data.detection import FORMATS, Format, detect_format
 from bothways.data.json_lines import read_json_lines
 from bothways.data.lines import check_encoding, read_head
 from bothways.data.parquet import read_parquet
-from bothways.data.problems import Problems, shown
+from bothways.data.problems import Problems, columns_of
 from bothways.data.rows import Row
 from bothways.data.smart import read_smart
 from bothways.data.squad import read_squad
@@ -26,8 +26,6 @@ from bothways.data.tables import read_label_text, read_table
 from bothways.errors import DataError, UsageError, nearest
 
 logger = logging.getLogger(__name__)
-
-COLUMNS_SHOWN = 20
 
 
 class Rows(Iterator[Row]):
@@ -159,7 +157,7 @@ def cell(row: Row, column: str) -> str:
     try:
         return row.cells[column]
     except KeyError:
-        raise DataError(f"{row.place}: {_missing(column, list(row.cells))}") from None
+        raise DataError(f"{row.place}: {_missing(row.file, column, list(row.cells))}") from None
 
 
 def check_columns(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[Row]:
@@ -179,7 +177,7 @@ def check_columns(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[Row]:
         missing = [column for column in columns if column not in row.cells]
         if problems is None:
             if missing:
-                sentences = [_missing(column, list(row.cells)) for column in missing]
+                sentences = [_missing(row.file, column, list(row.cells)) for column in missing]
                 raise DataError(f"{row.place}: " + "; ".join(sentences))
             problems = Problems(
                 row.file, what="rows that lack a column", advice="every row needs these columns"
@@ -192,15 +190,9 @@ def check_columns(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[Row]:
         problems.raise_if_any()
 
 
-def _missing(column: str, there: list[str]) -> str:
+def _missing(file: str, column: str, there: list[str]) -> str:
     """A sentence about a column that is not there."""
-    names = ", ".join(map(shown, there[:COLUMNS_SHOWN]))
-    more = len(there) - COLUMNS_SHOWN
-    names += f" and {more} more" if more > 0 else ""
-    message = f"there is no column {column!r}; the columns are {names}"
     guess = nearest(column, there)
-    if guess.startswith("did you mean"):
-        return f"{message}; {guess}"
-    if there and not there[0].isdigit():
-        return f"{message} (a file without a header line: --no-header, columns 1, 2, ...)"
-    return message
+    near = guess.startswith("did you mean")
+    columns = columns_of(file, there, hint=not near)
+    return f"there is no column {column!r}; the columns are {columns}{f'; {guess}' * near}"

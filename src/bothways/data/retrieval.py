@@ -17,7 +17,7 @@ from bothways.data.options import FileOptions
 from bothways.data.problems import Problems, shown
 from bothways.data.rows import Row
 from bothways.data.smart import read_qrels
-from bothways.errors import DataError, UsageError, nearest
+from bothways.errors import DataError, UsageError, counted, nearest
 
 logger = logging.getLogger(__name__)
 
@@ -144,11 +144,11 @@ def read_retrieval_set(
     places = {query: row.place for query, row in zip(query_texts, query_rows, strict=True)}
     made = RetrievalSet(documents, query_texts, gains, places)
     logger.info(
-        "%d documents, %d queries (%d with relevant documents), %d judgements",
-        len(documents),
+        "%s; %d queries, %d with relevant documents; %s",
+        counted(len(documents), "document"),
         len(query_texts),
         len(made.answerable),
-        len(judged),
+        counted(len(judged), "judgement"),
     )
     return made
 

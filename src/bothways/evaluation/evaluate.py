@@ -88,7 +88,11 @@ def evaluate(
     """
     task = model.task
     if task is None:
-        raise TaskError("the model has no task, so there is nothing to judge; fine-tune it first")
+        heads = ", ".join(getattr(model, "heads", ()))
+        hint = f"it has several heads: {heads}; judge one, of `Model.heads`" if heads else ""
+        raise TaskError(
+            f"the model has no task, so there is nothing to judge; {hint or 'fine-tune it first'}"
+        )
     start = time.perf_counter()
     examples = _read(task, data, files)
     results = model.predict(examples, **options)

@@ -150,6 +150,8 @@ def truncation_finding(ledger: Ledger) -> Finding:
             f"{LOST[ledger.end]}: {ledger.tokens_cut:,} of {ledger.tokens:,} tokens "
             f"({ledger.share_cut:.1%}) were never read."
         )
+    if ledger.dropped_characters:
+        text += f" {counted(ledger.dropped_characters, 'character')} became no token."
     if ledger.targets_cut:
         severity = "note" if severity == "fine" else severity
         text += f" {ledger.targets_cut:,} of what was to be found lies in no window whole."

@@ -85,6 +85,7 @@ def intervals(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    confidence: float = CONFIDENCE,
 ) -> dict[Name, Metric]:
     """Each score on all examples, with its interval.
 
@@ -96,6 +97,7 @@ def intervals(
         units: what to draw.
         resamples: how often.
         seed: of the draws; the same seed draws the same examples for every model.
+        confidence: of the intervals; more where many are looked at, see `of_many`.
 
     Example:
         >>> right = np.array([1, 0, 1, 1, 0, 1, 1, 1, 0, 1])
@@ -111,14 +113,25 @@ def intervals(
     for _ in range(resamples if len(units) > 1 else 0):
         for name, value in scores(units.draw(generator)).items():
             drawn[name].append(value)
-    return {name: _metric(value, drawn[name]) for name, value in full.items()}
+    return {name: _metric(value, drawn[name], confidence) for name, value in full.items()}
 
 
 def interval(
-    score: Callable[[Indices], float], units: Units, *, resamples: int = RESAMPLES, seed: int = 0
+    score: Callable[[Indices], float],
+    units: Units,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    confidence: float = CONFIDENCE,
 ) -> Metric:
     """One score with its interval; see `intervals`."""
-    return intervals(lambda some: {"": score(some)}, units, resamples=resamples, seed=seed)[""]
+    return intervals(
+        lambda some: {"": score(some)},
+        units,
+        resamples=resamples,
+        seed=seed,
+        confidence=confidence,
+    )[""]
 
 
 def paired_difference(
@@ -128,6 +141,7 @@ def paired_difference(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    confidence: float = CONFIDENCE,
 ) -> Metric:
     """First minus second, both on the same draws.
 
@@ -138,8 +152,25 @@ def paired_difference(
         units: what to draw.
         resamples: how often.
         seed: of the draws.
+        confidence: of the interval.
     """
-    return interval(lambda some: first(some) - second(some), units, resamples=resamples, seed=seed)
+    return interval(
+        lambda some: first(some) - second(some),
+        units,
+        resamples=resamples,
+        seed=seed,
+        confidence=confidence,
+    )
+
+
+def of_many(count: int, confidence: float = CONFIDENCE) -> float:
+    """The confidence of each of several intervals that are all to hold together (Bonferroni).
+
+    Example:
+        >>> round(of_many(5), 3)
+        0.99
+    """
+    return 1 - (1 - confidence) / max(count, 1)
 
 
 def of_perfect_share(metric: Metric, units: int) -> Metric:
@@ -162,12 +193,12 @@ def of_perfect_share(metric: Metric, units: int) -> Metric:
     return Metric(1.0, ((1 - CONFIDENCE) / 2) ** (1 / units), 1.0)
 
 
-def _metric(value: float, drawn: Sequence[float]) -> Metric:
+def _metric(value: float, drawn: Sequence[float], confidence: float) -> Metric:
     """The estimate and the percentiles of its resamples."""
     kept = np.asarray(drawn, dtype=np.float64)
     kept = kept[np.isfinite(kept)]
     if not len(kept) or kept.min() == kept.max():
         return Metric(float(value))
-    tail = (1 - CONFIDENCE) / 2
+    tail = (1 - confidence) / 2
     low, high = np.quantile(kept, [tail, 1 - tail])
     return Metric(float(value), float(low), float(high))

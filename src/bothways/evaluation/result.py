@@ -35,6 +35,11 @@ class Metric:
             return f"{self.value:.3f}"
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
+    @property
+    def cells(self) -> tuple[float, float | None, float | None]:
+        """Value and ends, for a table with `interval_columns`."""
+        return self.value, self.low, self.high
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -68,6 +73,11 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str | float | int | None, ...], ...]
+
+
+def interval_columns(name: str) -> tuple[str, str, str]:
+    """Headings of a number with its interval, which reports show as one column."""
+    return name, f"{name} low", f"{name} high"
 
 
 @dataclass(frozen=True)
@@ -132,6 +142,7 @@ class Report:
         ledger: what was cut and lost.
         versions: of this library and what it computes with.
         count: examples judged.
+        population: examples there were, where those judged may be a sample of them; else 0.
         seconds: time taken.
     """
 
@@ -146,6 +157,7 @@ class Report:
     ledger: Ledger = field(default_factory=Ledger)
     versions: dict[str, str] = field(default_factory=dict)
     count: int = 0
+    population: int = 0
     seconds: float = 0.0
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ from torch import nn
 
 from bothways.checkpoints.parts import Parts
 from bothways.errors import TaskError, UntrainedHeadError
+from bothways.inference.exported import ExportedEncoder
 from bothways.model.heads import MaskedLMHead
 from bothways.tasks.embed import EmbedTask
 from bothways.tasks.task import Task
@@ -18,8 +19,14 @@ def abilities(parts: Parts, task: Task[Any] | None) -> list[str]:
     if parts.tokenizer is None:
         return []
     found = ["embed", "embed_tokens", "similarity"]
+    if isinstance(parts.encoder, ExportedEncoder):
+        found = ["embed", "similarity"] if parts.head is None else []
     if reader_of(parts, task) is not None and task is not None and parts.head_trained:
         found.append(f"predict ({task.name})")
+    if parts.head_names and parts.head_trained:
+        of = parts.settings["heads"].items()
+        told = ", ".join(f"{name}: {each['task']['name']}" for name, each in of)
+        found.append(f"predict ({told})")
     if parts.masked_lm is not None and "head" not in parts.report.untrained:
         found += ["fill", "embed_sparse"]
     return found
@@ -43,6 +50,11 @@ def trained_task(parts: Parts, task: Task[Any] | None) -> tuple[Task[Any], nn.Mo
         UntrainedHeadError: when the head's weights are random.
     """
     reader = reader_of(parts, task)
+    if parts.head_names:
+        raise TaskError(
+            f"this model has several heads: {', '.join(parts.head_names)}; name one (--head, or "
+            "`Model.heads` in Python)"
+        )
     if task is None or reader is None:
         kind = parts.problem_type or parts.architecture
         head = "no head for a task" if parts.head is None else f"a head that no task reads ({kind})"

@@ -22,29 +22,46 @@ Pair = tuple[str, str]
 Text = str | Pair
 
 
+# Kind of a published head -> the task that it is read as; `sequence` asks its outputs too.
+_TASK_OF_KIND = {"token": "tag", "answer": "answer", "choice": "multiple-choice"}
+
+
 def task_of(parts: Parts) -> Task[Any] | None:
     """The task that the folder names; a published head says it by its class and its labels."""
     if "task" in parts.settings:
         return task_from_state(parts.settings["task"])
     published = parts.family.heads.get(parts.architecture)
-    if published is not None and published.kind == "token" and parts.labels:
-        return task_from_state({"name": "tag", "labels": parts.labels})
-    if parts.head is not None and published is not None and published.kind == "answer":
-        return task_from_state({"name": "answer"})
-    single = parts.problem_type in (None, "single_label_classification")
-    several = parts.problem_type == "multi_label_classification"
-    classifies = isinstance(parts.head, ClassificationHead) and bool(parts.labels)
-    if classifies and several:
-        return task_from_state({"name": "multi-label", "labels": parts.labels})
-    if not (classifies and single and len(parts.labels) > 1):
+    if parts.head is None:
         return None
-    if parts.problem_type is None:
+    if published is not None and published.kind in _TASK_OF_KIND:
+        name: str | None = _TASK_OF_KIND[published.kind]
+    else:
+        name = _task_of_texts(parts) if isinstance(parts.head, ClassificationHead) else None
+    if name is None:
+        return None
+    labelled = name in ("tag", "classify", "multi-label")
+    return task_from_state({"name": name, **({"labels": parts.labels} if labelled else {})})
+
+
+def _task_of_texts(parts: Parts) -> str | None:
+    """What a head over whole texts does; None where its outputs fit no task."""
+    outputs, kind = len(parts.labels), parts.problem_type
+    if kind == "multi_label_classification" and outputs:
+        return "multi-label"
+    if outputs == 1 and kind in (None, "regression"):
+        # A cross-encoder of sentence-transformers says so in one of two places.
+        listing = parts.folder and parts.folder / "modules.json"
+        ranks = "sentence_transformers" in parts.raw or bool(listing and listing.exists())
+        return "rerank" if ranks else "regress"
+    if outputs < 2 or kind not in (None, "single_label_classification"):
+        return None
+    if kind is None:
         logger.warning(
             "config.json does not say the problem_type; the %d labels are read as excluding each "
             "other (softmax)",
-            len(parts.labels),
+            outputs,
         )
-    return task_from_state({"name": "classify", "labels": parts.labels})
+    return "classify"
 
 
 def cut_policy(

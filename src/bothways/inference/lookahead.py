@@ -40,7 +40,7 @@ def lookahead(encoder: Encoder, encoding: Encoding) -> list[LayerLookahead]:
         torch.tensor(encoding.ids),
         Layout.packed([len(encoding)]),
         torch.tensor(encoding.type_ids) if any(encoding.type_ids) else None,
-    ).to(encoder.embeddings.words.weight.device)
+    ).to(encoder.device)
     with evaluating(encoder), torch.inference_mode():
         output = encoder(batch, attentions=True)
     shares = []

@@ -6,8 +6,7 @@ Here is what users call; the running itself is in `predictor.py`, loading in `ch
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -19,17 +18,13 @@ from bothways.checkpoints.load import LoadReport, Parts, load_parts
 from bothways.checkpoints.save import save_parts
 from bothways.errors import TaskError
 from bothways.inference import prepacked
-from bothways.inference.abilities import (
-    abilities,
-    ability_words,
-    trained_masked_lm,
-    trained_task,
-)
+from bothways.inference.abilities import abilities, ability_words, trained_masked_lm
 from bothways.inference.embedding import embedding_stream, text_token_vectors
+from bothways.inference.exported import load_exported
 from bothways.inference.filling import fill_masks
 from bothways.inference.inputs import Text, cut_policy, one_window, task_of
 from bothways.inference.invariance import is_bit_invariant
-from bothways.inference.logits import head_logits
+from bothways.inference.logits import head_stream
 from bothways.inference.predictor import CHUNK_TEXTS, chunks
 from bothways.inference.results import (
     Embeddings,
@@ -39,6 +34,7 @@ from bothways.inference.results import (
     SparseEmbeddings,
     TokenVectors,
 )
+from bothways.inference.several import one_head, policies, several_stream
 from bothways.inference.sparse import embed_sparse
 from bothways.inference.verification import Verification, unverified
 from bothways.inference.zero_shot import zero_shot_stream
@@ -48,8 +44,6 @@ from bothways.tasks.task import Task
 from bothways.tokenization.encoding import Policy
 from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import Tokenizer
-
-logger = logging.getLogger(__name__)
 
 
 class Model:
@@ -99,10 +93,15 @@ class Model:
             )
         return self.parts.tokenizer
 
+    @cached_property
+    def heads(self) -> dict[str, Model]:
+        """Where several heads share the encoder, a model of each; `predict` asks them all."""
+        return {name: Model(one_head(self.parts, name)) for name in self.parts.head_names}
+
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.encoder.embeddings.words.weight.device
+        return self.encoder.device
 
     def policy(
         self,
@@ -257,7 +256,7 @@ class Model:
         return Results.together(
             self.predict_stream(
                 examples,
-                policy=self.policy(max_length, policy, overlap),
+                policy=policies(self, max_length, policy, overlap),
                 batch_tokens=batch_tokens,
                 on_batch=on_batch,
             )
@@ -267,28 +266,23 @@ class Model:
         self,
         examples: Iterable[Any],
         *,
-        policy: CutPolicy | None = None,
-        batch_tokens: int | None = None,
-        on_batch: Callable[[int], None] | None = None,
+        policy: CutPolicy | Mapping[str, CutPolicy] | None = None,
         chunk_texts: int = CHUNK_TEXTS,
+        **options: Any,
     ) -> Iterator[Results]:
-        """`predict` in parts of at most `chunk_texts` examples, for inputs larger than memory."""
+        """`predict` in parts of at most `chunk_texts` examples, for inputs larger than memory.
+
+        Args:
+            examples: as `predict` takes them.
+            policy: as `Model.policy` makes it, or `inference.several.policies`.
+            chunk_texts: how many at once.
+            options: of `predict`: batch_tokens, on_batch.
+        """
         self.verify()
-        task, head = trained_task(self.parts, self.task)
-        for chunk in chunks(examples, chunk_texts):
-            given = task.examples(chunk)
-            encodings, ledger = task.encode_all(given, self.tokenizer, policy or self.policy())
-            logits, batch = head_logits(
-                self.encoder,
-                head,
-                encodings,
-                examples=given,
-                reads=getattr(task, "reads", None),
-                batch_tokens=batch_tokens,
-                on_batch=on_batch,
-            )
-            lost = [windows[0].tokens_cut for windows in encodings]
-            yield Results(task.decode(logits, batch), ledger, lost)
+        stream: Any = several_stream if self.parts.head_names else head_stream
+        parts = chunks(examples, chunk_texts)
+        found: Iterator[Results] = stream(self, parts, policy=policy or policies(self), **options)
+        return found
 
     def predict_zero_shot(
         self, texts: Iterable[str], labels: Sequence[str], **options: Any
@@ -385,13 +379,16 @@ def load(
     """Load a model from a folder or by its hub name.
 
     Args:
-        source: a folder in the Hugging Face layout, or a name such as "org/model".
+        source: a folder in the Hugging Face layout or an exported one, or a hub name "org/model".
         device: None for the CPU.
         dtype: of the weights; None for float32.
 
     Raises:
         CheckpointError: with every problem of the folder at once.
     """
+    exported = load_exported(source, device=device, dtype=dtype)
+    if exported is not None:
+        return Model(exported)
     parts = load_parts(source, device=device, dtype=dtype)
     verify = Verification(parts)
     model = Model(parts)

@@ -18,6 +18,7 @@ from bothways.model.encoder import Encoder, EncoderOutput
 from bothways.model.layout import Batch, Layout
 
 Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 # Texts that are tokenised, sorted and run together; more would cost memory and gain little.
 CHUNK_TEXTS = 16_384
@@ -25,7 +26,7 @@ CHUNK_TEXTS = 16_384
 
 def run(
     encoder: Encoder,
-    read_out: Callable[[EncoderOutput, Batch], Tensor],
+    read_out: Callable[[EncoderOutput, Batch], Made],
     ids: Sequence[Sequence[int]],
     *,
     type_ids: Sequence[Sequence[int]] | None = None,
@@ -33,7 +34,7 @@ def run(
     targets: Callable[[list[int]], dict[str, Tensor]] | None = None,
     batch_tokens: int | None = None,
     on_batch: Callable[[int], None] | None = None,
-) -> Iterator[tuple[list[int], Tensor, Batch]]:
+) -> Iterator[tuple[list[int], Made, Batch]]:
     """Outputs batch by batch, longest texts first.
 
     Args:
@@ -49,7 +50,7 @@ def run(
     Yields:
         Indices of the texts, what `read_out` returned, and the batch.
     """
-    device = encoder.embeddings.words.weight.device
+    device = encoder.device
     if batch_tokens is None:
         batch_tokens = CPU_BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
     with evaluating(encoder):

@@ -6,6 +6,7 @@ into the next sequence: each sequence is padded with zeros on its own.
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -63,7 +64,9 @@ class TokenConvolution(nn.Module):
     def _convolve(self, rows: Tensor, layout: Layout) -> Tensor:
         if layout.mask is not None and layout.shape is not None:
             # Kept tokens move to the front: what the mask hides stands between no two of them.
-            order = (~layout.mask).long().argsort(dim=1, stable=True)
+            column = torch.arange(layout.mask.shape[1], device=layout.mask.device)
+            # No two keys are equal: not every engine keeps the order of those that are.
+            order = torch.where(layout.mask, column, column + column.shape[0]).argsort(dim=1)
             wide = rows.view(*layout.shape, -1).masked_fill(~layout.mask[..., None], 0.0)
             mixed = self._slide(_ordered(wide, order))
             return _ordered(mixed, order.argsort(dim=1)).reshape(rows.shape)

@@ -59,11 +59,10 @@ class CrfHead(nn.Module):
         return {"transitions": self.transitions}
 
 
-def with_head(batch: Batch, head: nn.Module) -> Batch:
+def with_head(batch: Batch, head: nn.Module | None) -> Batch:
     """The batch with what its head says besides the logits, for loss and decoding, if anything."""
-    if not isinstance(head, CrfHead):
-        return batch
-    return replace(batch, targets={**batch.targets, **head.beside_logits()})
+    beside = getattr(head, "beside_logits", None)
+    return batch if beside is None else replace(batch, targets={**batch.targets, **beside()})
 
 
 def path_score(

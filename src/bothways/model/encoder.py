@@ -231,6 +231,11 @@ class Encoder(nn.Module):
             for kind in set(self.config.layer_kinds)
         }
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.embeddings.words.weight.device
+
     def num_parameters(self) -> int:
         """How many numbers are learned, shared ones counted once."""
         return sum(parameter.numel() for parameter in self.parameters())

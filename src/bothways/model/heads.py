@@ -4,6 +4,7 @@ A head takes `(output, batch)` and returns logits; what a task does with them (l
 in `tasks/`. Families choose the values (which activation, which norm) through constructor
 arguments; where no family is concerned, `ClassificationHead` is the usual one. Every head can
 say how it was made (`describe_head`), so that a folder can hold one that has no published class.
+Several heads over one encoder are a ModuleDict of them.
 """
 
 from __future__ import annotations
@@ -339,6 +340,7 @@ HEADS: dict[str, type[nn.Module]] = {
     "window_attention": WindowAttentionHead,
     "masked_lm": MaskedLMHead,
 }
+SEVERAL = "several"
 
 
 def describe_head(head: nn.Module) -> dict[str, Any]:
@@ -351,6 +353,9 @@ def describe_head(head: nn.Module) -> dict[str, Any]:
         >>> describe_head(ReplacedTokenHead(8))
         {'kind': 'replaced', 'hidden_size': 8, 'num_labels': 1, 'activation': 'gelu', 'eps': 1e-07}
     """
+    if isinstance(head, nn.ModuleDict):
+        each = {name: describe_head(module) for name, module in head.items()}
+        return {"kind": SEVERAL, "heads": each}
     for kind, made_by in HEADS.items():
         if type(head) is made_by:
             return {"kind": kind, **vars(head)["settings"]}
@@ -368,6 +373,8 @@ def build_head(description: Mapping[str, Any]) -> nn.Module:
     """
     settings = dict(description)
     kind = settings.pop("kind", None)
+    if kind == SEVERAL:
+        return nn.ModuleDict({name: build_head(each) for name, each in settings["heads"].items()})
     if kind not in HEADS:
         raise ConfigError(f"no head is of kind {kind!r}; {nearest(str(kind), HEADS)}")
     signature = inspect.signature(HEADS[kind])

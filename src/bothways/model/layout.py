@@ -293,6 +293,7 @@ class Batch:
         targets: what the loss compares with, by name; the first dimension counts sequences or
             tokens.
         sources: for each sequence, where it came from (`data.collate.Source`); may be empty.
+        head: which of several heads reads it; empty where there is one.
     """
 
     ids: Int[Tensor, " T"]
@@ -301,6 +302,7 @@ class Batch:
     special: Bool[Tensor, " T"] | None = None
     targets: dict[str, Tensor] = field(default_factory=dict)
     sources: tuple[Any, ...] = ()
+    head: str = ""
 
     def __post_init__(self) -> None:
         expected = (self.layout.num_tokens,)
@@ -331,6 +333,7 @@ class Batch:
             None if self.special is None else self.special.to(device),
             {name: target.to(device) for name, target in self.targets.items()},
             self.sources,
+            self.head,
         )
 
 

@@ -48,8 +48,12 @@ class Pool(nn.Module):
             else:
                 mean = layout.mean(states)
                 if mode == "mean_sqrt_len":
-                    lengths = torch.tensor(layout.lengths, device=mean.device, dtype=mean.dtype)
-                    mean = mean * lengths.sqrt()[:, None]
+                    lengths = (
+                        torch.tensor(layout.lengths, device=mean.device)
+                        if layout.mask is None
+                        else layout.mask.sum(1)
+                    )
+                    mean = mean * lengths.to(mean.dtype).sqrt()[:, None]
                 parts.append(mean)
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 

@@ -61,6 +61,8 @@ def _score(report: Report) -> str:
     if not report.metrics:
         return "Nothing was scored, so there is no number to go by."
     what = f"{counted(report.count, 'example')} of {report.data}"
+    if report.population > report.count:
+        what = f"a sample of {report.count:,} of {report.population:,} examples of {report.data}"
     name, metric = next(iter(report.metrics.items()))
     return f"On {what} the model reaches {name} {metric}."
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bothways.data.collate import Source
 from bothways.data.rows import Row
-from bothways.errors import DataError, TaskError, UsageError
+from bothways.errors import DataError, TaskError, UsageError, counted
 from bothways.metrics.answers import AnswerScores
 from bothways.model.config import EncoderConfig
 from bothways.model.heads import TokenHead
@@ -131,10 +131,10 @@ class AnswerTask:
                 "one that has"
             )
         logger.info(
-            "%d questions, %d of them without an answer, on %d contexts",
-            len(examples),
+            "%s, %d of them without an answer, on %s",
+            counted(len(examples), "question"),
             unanswerable,
-            len({example.context for example in examples}),
+            counted(len({example.context for example in examples}), "context"),
         )
         return replace(self, threshold=0.0 if unanswerable else None, trained=True)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from bothways.data.problems import shown
 from bothways.data.rows import Row
+from bothways.errors import counted
 from bothways.tasks.columns import find_columns, refuse
 from bothways.tasks.task import Columns
 
@@ -247,11 +248,11 @@ def _aligned(
         elif right or not given:
             kept.append(replace(example, answers=right))
     logger.warning(
-        "%d answers do not stand at their answer_start%s (the first: %s)",
-        len(wrong),
-        f": they are left out, and {len(examples) - len(kept)} questions with them"
+        "%s not at the stated answer_start: %s (the first: %s)",
+        counted(len(wrong), "answer"),
+        f"left out, with {counted(len(examples) - len(kept), 'question')} that had no other"
         if learning
-        else "; predictions are compared with their text",
+        else "predictions are compared with the text",
         _told(examples[wrong[0][0]], wrong[0][1]),
     )
     return kept

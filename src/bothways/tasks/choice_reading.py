@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bothways.data.problems import shown
+from bothways.data.problems import columns_of, shown
 from bothways.data.rows import Row
 from bothways.errors import DataError
 from bothways.tasks.columns import refuse, with_usual
@@ -79,7 +79,7 @@ def read_choices(rows: Sequence[Row], columns: Columns, *, labelled: bool) -> li
         names = dict.fromkeys(name for row in rows for name in row.cells)
         raise DataError(
             f"{rows[0].file}: no column for {', '.join(absent)}; it has: "
-            f"{', '.join(map(repr, names))}. Expected lines such as "
+            f"{columns_of(rows[0].file, names)}. Expected lines such as "
             '{"question": "2 + 2?", "choices": ["3", "4"], "label": 1}'
         )
     found, wrong_choices, wrong_labels = list[ChoiceExample](), list[str](), list[str]()

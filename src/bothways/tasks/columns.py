@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import NoReturn
 
+from bothways.data.problems import columns_of
 from bothways.data.rows import Row
 from bothways.errors import DataError, nearest
 from bothways.tasks.task import Columns
@@ -123,9 +124,8 @@ def _check_named(file: str, names: Sequence[str], named: Mapping[str, str | None
         listed = ", ".join(f"{FLAGS[field]} {name!r}" for field, name in missing.items())
         words = (nearest(name, names) for name in missing.values() if name)
         hints = [hint for hint in words if hint.endswith("?")]
-        if any(name.isdecimal() for name in missing.values() if name):
-            hints.append("Columns have numbers where the file has no header: --no-header")
-        message = f"{file} has no column {listed}; it has: {', '.join(map(repr, names))}"
+        there = columns_of(file, names, hint=not hints)
+        message = f"{file} has no column {listed}; it has: {there}"
         raise DataError(". ".join([message, *hints]))
     if named["label"] is not None and named["label"] in (named["text"], named["text_pair"]):
         raise DataError(
@@ -166,5 +166,5 @@ def _not_obvious(
     why = f"could be any of {', '.join(map(repr, candidates))}" if candidates else "is not obvious"
     raise DataError(
         f"{file}: the column of the {field} {why}; the columns are: "
-        f"{', '.join(map(repr, names))}. Name it with {FLAGS[field]}"
+        f"{columns_of(file, names)}. Name it with {FLAGS[field]}"
     )

@@ -23,7 +23,7 @@ from torch import Tensor
 from bothways.data.collate import Source
 from bothways.data.retrieval import RetrievalSet
 from bothways.data.rows import Row
-from bothways.errors import DataError, TaskError, UsageError, nearest
+from bothways.errors import DataError, TaskError, UsageError, counted, nearest
 from bothways.metrics.similarity import cosine, pearson, spearman
 from bothways.model.config import EncoderConfig
 from bothways.model.layout import Batch
@@ -208,14 +208,15 @@ class EmbedTask:
                     "an embedder learns from what is more and what is less alike. Without --label, "
                     "pairs are read as belonging together"
                 )
-            logger.info("%d pairs with scores from %g to %g", len(scores), low, high)
+            logger.info("%s with scores from %g to %g", counted(len(scores), "pair"), low, high)
             return replace(fitted, score_range=(low, high))
         negatives = sum(len(example.negatives) for example in examples)
         positives = known_positives(examples)
         logger.info(
-            "%d pairs with %d hard negatives; %d anchors have several partners, none of which "
-            "counts as a negative",
-            *(len(examples), negatives, len(positives)),
+            "%s with %s; %s of several partners, none of which counts as a negative",
+            counted(len(examples), "pair"),
+            counted(negatives, "hard negative"),
+            counted(len(positives), "anchor"),
         )
         bare = [e.place or f"example {n}" for n, e in enumerate(examples) if not e.negatives]
         if self.chosen_loss == "triplet" and bare:

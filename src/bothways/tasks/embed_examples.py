@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bothways.data.problems import columns_of
 from bothways.data.retrieval import RetrievalSet
 from bothways.data.rows import Row
 from bothways.errors import DataError, nearest
@@ -80,7 +81,7 @@ def read_examples(
     if cells[0].pair is None:
         raise DataError(
             f"{rows[0].file}: an embedder learns from pairs of texts, and one column is read; name "
-            f"the second with --text-pair. The columns are: {', '.join(map(repr, names))}"
+            f"the second with --text-pair. The columns are: {columns_of(rows[0].file, names)}"
         )
     others = _negatives(rows[0].file, names, negative) if labelled and not scored else ()
     wrong = [
@@ -165,7 +166,7 @@ def _negatives(file: str, names: Sequence[str], given: Sequence[str]) -> tuple[s
     if missing:
         raise DataError(
             f"{file} has no column --negative {', '.join(map(repr, missing))}; it has: "
-            f"{', '.join(map(repr, names))}. {nearest(missing[0], names)}"
+            f"{columns_of(file, names)}. {nearest(missing[0], names)}"
         )
     return tuple(given) or tuple(name for name in names if NEGATIVE_NAME.fullmatch(name.lower()))
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bothways.data.problems import shown
+from bothways.data.problems import columns_of, shown
 from bothways.data.rows import Row
 from bothways.errors import DataError
 from bothways.tasks.columns import LABEL_NAMES, TEXT_NAMES, refuse, with_usual
@@ -157,7 +157,7 @@ def _columns(rows: Sequence[Row], given: Columns, *, labelled: bool) -> Columns:
     if absent:
         raise DataError(
             f"{first.file}: no column for {', '.join(absent)}; it has: "
-            f"{', '.join(map(repr, first.cells))}. Expected a text with <e1>..</e1> and "
+            f"{columns_of(first.file, first.cells)}. Expected a text with <e1>..</e1> and "
             "<e2>..</e2>, and a label"
         )
     return at

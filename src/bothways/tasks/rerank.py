@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from bothways.checkpoints.parts import Parts
 from bothways.data.collate import Source
+from bothways.data.problems import columns_of
 from bothways.data.retrieval import RetrievalSet
 from bothways.data.rows import Row
 from bothways.errors import DataError, UsageError, nearest
@@ -131,7 +132,7 @@ class RerankTask:
         if given and columns.text_pair is None:
             raise DataError(
                 f"{given[0].file}: the column of the passage is not obvious; the columns are: "
-                f"{', '.join(map(repr, given[0].cells))}. Name it: --text-pair"
+                f"{columns_of(given[0].file, given[0].cells)}. Name it: --text-pair"
             )
         cells = read_cells(given, columns, labelled=labelled, fitted=self.best_grade > 0)
         grades = [None if cell.label is None else number_of(cell.label) for cell in cells]

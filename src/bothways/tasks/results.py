@@ -145,6 +145,17 @@ class RankingResult:
     scores: tuple[float, ...]
 
 
+@dataclass(frozen=True)
+class SeveralResult:
+    """What several heads over one encoder say of a text.
+
+    Attributes:
+        heads: the result of each, by the head's name.
+    """
+
+    heads: dict[str, Result]
+
+
 Result = (
     LabelResult
     | LabelSetResult
@@ -153,6 +164,7 @@ Result = (
     | TagResult
     | AnswerResult
     | RankingResult
+    | SeveralResult
 )
 
 
@@ -163,6 +175,8 @@ def as_dict(result: Result) -> dict[str, Any]:
         >>> as_dict(ScoreResult(0.5))
         {'score': 0.5}
     """
+    if isinstance(result, SeveralResult):
+        return {"heads": {name: as_dict(each) for name, each in result.heads.items()}}
     hidden = [f.name for f in dataclasses.fields(result) if not f.metadata.get("shown", True)]
     nothing: dict[str, Any] = dict.fromkeys(hidden)
     bare = dataclasses.replace(result, **nothing)

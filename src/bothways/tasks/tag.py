@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from bothways.data.collate import Source
 from bothways.data.rows import Row
-from bothways.errors import DataError, UsageError
+from bothways.errors import DataError, UsageError, counted
 from bothways.metrics.spans import Span, SpanCounts
 from bothways.model.config import EncoderConfig
 from bothways.model.crf import CrfHead
@@ -175,7 +175,8 @@ class TagTask:
         else:
             kinds = sorted({tag.partition("-")[2] for tag in counts} - {""})
             labels = form.tags(kinds)
-            logger.info("the tags are %s, of %d types: %s", form.name, len(kinds), ", ".join(kinds))
+            types = f"{counted(len(kinds), 'type')}: {', '.join(kinds)}"
+            logger.info("the tags are %s, of %s", form.name, types)
         return replace(
             self,
             scheme=scheme,
@@ -245,9 +246,9 @@ class TagTask:
                 silent += [f"{example.word_place(n)}: {example.words[n]!r}" for n in sorted(unread)]
         if silent:
             logger.warning(
-                "%d words became no token, as control characters do; each keeps a tag, %s (the "
-                "first: %s)",
-                len(silent),
+                "%s became no token, as control characters do; each keeps a tag, %s (the first: "
+                "%s)",
+                counted(len(silent), "word"),
                 self.default_tag,
                 silent[0],
             )

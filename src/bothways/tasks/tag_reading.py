@@ -17,7 +17,7 @@ from typing import Any
 from bothways.data.conll import LINE_COLUMN, words
 from bothways.data.problems import shown
 from bothways.data.rows import Row
-from bothways.errors import DataError, nearest
+from bothways.errors import DataError, agreeing, counted, nearest
 from bothways.metrics.spans import Span
 from bothways.tasks.columns import find_columns, refuse
 from bothways.tasks.schemes import SCHEMES, SchemeName, find_scheme
@@ -101,9 +101,10 @@ def with_scheme(examples: Sequence[TagExample], scheme: SchemeName | None) -> li
         mended.append(replace(example, tags=tuple(written)) if example.tags else example)
     if odd:
         logger.warning(
-            "%d tags are not as %s writes spans; each span is read as it must be meant, an I- "
-            "without its B- beginning one (the first: %s)",
-            len(odd),
+            "%s %s not as %s writes spans; each span is read as it must be meant, an I- without "
+            "its B- beginning one (the first: %s)",
+            counted(len(odd), "tag"),
+            agreeing(len(odd), "are"),
             form.name,
             odd[0],
         )
@@ -199,9 +200,10 @@ def _of_texts(
         )
     if inside:
         logger.warning(
-            "%d spans do not begin and end where words do; they are read as whole words, and a "
-            "span that is left with none of its own is lost (the first: %s)",
-            len(inside),
+            "%s %s not begin and end where words do; whole words are read, and a span that is left "
+            "with none of its own is lost (the first: %s)",
+            counted(len(inside), "span"),
+            "does" if len(inside) == 1 else "do",
             inside[0],
         )
     return examples

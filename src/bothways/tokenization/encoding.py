@@ -68,6 +68,11 @@ class Ledger:
         """Tokens cut per token read, 0 to 1."""
         return self.tokens_cut / self.tokens if self.tokens else 0.0
 
+    @property
+    def lost(self) -> bool:
+        """Whether anything of the texts was not read."""
+        return bool(self.texts_cut or self.dropped_characters)
+
     def sentence(self) -> str:
         """What was lost, for a person.
 

@@ -309,7 +309,7 @@ class Tokenizer:
         if self.pad_id is None:
             raise TokenizerError(f"{self.name}: no padding token; encode_ids pads nothing")
         ids, types, ledger = self.encode_ids(texts, pairs, policy=self._policy(max_length, policy))
-        if ledger.texts_cut:
+        if ledger.lost:
             logger.warning("%s", ledger.sentence())
         longest = max(map(len, ids), default=0)
         input_ids = torch.full((len(ids), longest), self.pad_id)

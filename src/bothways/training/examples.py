@@ -6,19 +6,18 @@ import copy
 import dataclasses
 import hashlib
 import logging
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from bothways.data.collate import Source, collate
 from bothways.data.options import FileOptions
 from bothways.data.rows import Row
 from bothways.data.splits import duplicates_between, split
-from bothways.errors import DataError, UsageError, agreeing, counted
+from bothways.errors import DataError, UsageError, counted
 from bothways.model.layout import Batch
 from bothways.tasks.label_losses import classifier_fields
 from bothways.tasks.registry import make_task
@@ -69,10 +68,15 @@ def file_options(settings: FinetuneSettings) -> FileOptions:
     return FileOptions(given, common.encoding, common.header, common.quoting)
 
 
-def read_splits(settings: FinetuneSettings, task: Task[Any]) -> Splits:
+def read_splits(settings: FinetuneSettings, task: Task[Any], *, fitted: bool = False) -> Splits:
     """Read all files, cut off a dev side where one is asked for, and fit the task.
 
     Texts that stand in the file more than once stay on one side of the cut.
+
+    Args:
+        settings: of the command.
+        task: as made.
+        fitted: it knows its labels already, and data with others are refused.
 
     Raises:
         DataError: for whatever is wrong with the files, among it labels that only dev has.
@@ -89,15 +93,18 @@ def read_splits(settings: FinetuneSettings, task: Task[Any]) -> Splits:
             group=_groups(train),
             texts=_texts(train),
         )
-    fitted = task.fit(train) if dev is None else _fit_what_is_left(task, train, dev, settings)
+    if fitted:
+        task.check(train)
+    else:
+        task = task.fit(train) if dev is None else _fit_what_is_left(task, train, dev, settings)
     if data.dev is not None:
-        dev = _read(settings, fitted, data.dev, held_out=True)
+        dev = _read(settings, task, data.dev, held_out=True)
         _warn_of_duplicates(train, dev, str(data.dev))
     test = None
     if data.test is not None:
-        test = _read(settings, fitted, data.test, held_out=True)
+        test = _read(settings, task, data.test, held_out=True)
         _warn_of_duplicates(train, test, str(data.test))
-    return Splits(fitted, train, dev, test)
+    return Splits(task, train, dev, test)
 
 
 def _fit_what_is_left(
@@ -254,7 +261,7 @@ class EncodedExamples:
         sources = [source for windows in self._sources for source in windows]
         for name, target in sorted(self.task.targets(self.examples, sources).items()):
             digest.update(name.encode())
-            digest.update(target.contiguous().view(torch.uint8).numpy().tobytes())
+            digest.update(target.numpy().tobytes())
         return digest.hexdigest()
 
 
@@ -267,12 +274,14 @@ class TrainingData:
         train: encoded.
         dev: encoded, or None.
         policy: what is kept of long texts.
+        heads: where several heads are trained, the data of each, by its name.
     """
 
     splits: Splits
     train: EncodedExamples
     dev: EncodedExamples | None
     policy: CutPolicy
+    heads: Mapping[str, TrainingData] = field(default_factory=dict)
 
     @classmethod
     def encode(cls, splits: Splits, tokenizer: Tokenizer, policy: CutPolicy) -> TrainingData:
@@ -281,16 +290,9 @@ class TrainingData:
         dev = None
         if splits.dev is not None:
             dev = EncodedExamples(splits.task, splits.dev, tokenizer=tokenizer, policy=policy)
-        if train.ledger.tokens_cut:
-            logger.warning(
-                "%d of %s %s cut, %d of %d tokens (%.1f %%)",
-                train.ledger.texts_cut,
-                counted(train.ledger.texts, "training text"),
-                agreeing(train.ledger.texts_cut, "were"),
-                train.ledger.tokens_cut,
-                train.ledger.tokens,
-                100 * train.ledger.share_cut,
-            )
+        for side, examples in (("training", train), ("dev", dev)):
+            if examples is not None and examples.ledger.lost:
+                logger.warning("%s: %s", side, examples.ledger.sentence())
         return cls(splits, train, dev, policy)
 
     @property

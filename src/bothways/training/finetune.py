@@ -33,6 +33,7 @@ from bothways.training.runs import Runner
 from bothways.training.runtime import Runtime
 from bothways.training.saving import judge_result, save_result, tune
 from bothways.training.settings import FinetuneSettings
+from bothways.training.several import name_heads, policy_of, read_several, several_task
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> 
     """
     start = time.perf_counter()
     settings.check()
-    task = new_task(settings)
+    task: Any = several_task(settings) if settings.heads else new_task(settings)
     metric = chosen_metric(settings, task)
     check_trackers(settings.track)
     runtime = Runtime(
@@ -117,23 +118,25 @@ def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> 
     # The model first: that it has so few layers or positions is known before any data is read.
     base = load_parts(settings.model)
     model = Model(base)
-    common = settings.common
-    kept = common.policy or getattr(task, "default_policy", None)
-    policy = model.policy(common.max_length, kept, common.overlap)
     check_freeze(base.config, settings.network.freeze)
     check_reinit(base.config, settings.tuning.reinit_layers, settings.network.freeze)
     check_targets(base.encoder, settings.tuning)
-    splits = read_splits(settings, task)
+    if settings.heads:
+        data = read_several(settings, task, model)
+    else:
+        policy = policy_of(settings, task, model)
+        data = TrainingData.encode(read_splits(settings, task), model.tokenizer, policy)
+    splits = data.splits
     metric = chosen_metric(settings, splits.task)  # which metrics there are may be up to the data
-    data = TrainingData.encode(splits, model.tokenizer, policy)
     say_what_is_unusual(settings)
     runner = Runner(
         settings, data=data, base=base, runtime=runtime, metric=metric, on_event=on_event
     )
     results, best, parts = run_all(grid(settings), runner)
     finish = getattr(splits.task, "finish", lambda done: done)  # what a task changes of the head
-    parts = finish(parts.trained())
+    parts = name_heads(finish(parts.trained()), settings, data)
     data = tune(data, parts)
+    parts = name_heads(parts, settings, data)
     report = judge_result(settings, data, parts)
     curve = learning_curve(settings, runner, best, data, parts, finish=finish)
     tables = (*report.tables, *grid_tables(results, best), *weight_tables(splits.task))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from bothways.checkpoints.empty import without_memory
 from bothways.checkpoints.load import load_parts
 from bothways.checkpoints.parts import Parts, adapt, new_head, new_parts
+from bothways.data.lines import read_lines
 from bothways.errors import TokenizerError, UsageError
 from bothways.families.presets import generator_of, preset
 from bothways.model.config import EncoderConfig
@@ -28,6 +30,7 @@ from bothways.tokenization.tokenizer import Tokenizer
 from bothways.training.dropout import with_dropout
 from bothways.training.masked_lm import MaskedLMObjective
 from bothways.training.pretrain_settings import PretrainSettings
+from bothways.training.pretrain_tables import Goal
 from bothways.training.replaced import ReplacedTokenObjective, Sharing, merge_tables
 from bothways.training.text_feed import read_tokenizer
 
@@ -69,13 +72,15 @@ def vocabulary(settings: PretrainSettings, base: Parts | None) -> tuple[Tokenize
 
     Raises:
         TokenizerError: when there is none, or it has no mask token.
+        UsageError: when the model cannot learn what is asked for.
     """
+    goal_of(settings, base)
     if base is not None and base.tokenizer is None and settings.corpus.tokenizer is None:
         raise TokenizerError(f"{settings.from_} has no tokenizer; name one with --tokenizer")
     tokenizer = read_tokenizer(settings, None if base is None else base.tokenizer)
     if settings.corpus.new_words is not None:
         assert base is not None
-        words = settings.corpus.new_words.read_text(encoding="utf-8").splitlines()
+        words = list(read_lines(settings.corpus.new_words))
         tokenizer, pieces = with_words(tokenizer, words)
         base = with_new_words(base, tokenizer, pieces)
         logger.info("%d of %d words are new to the vocabulary", len(pieces), len(words))
@@ -113,6 +118,39 @@ class Networks:
         return dataclasses.replace(self, parts=self.parts.trained(), generator=generator)
 
 
+def goal_of(settings: PretrainSettings, base: Parts | None) -> Goal:
+    """What is learned: what was asked for, or what the preset or the model was made for.
+
+    Args:
+        settings: filled.
+        base: the model to go on with; None for a new one.
+
+    Raises:
+        UsageError: when the model lacks what it takes.
+    """
+    asked, name = settings.objective, settings.from_ or settings.preset or ""
+    has_generator = base is not None and _generator_folder(base) is not None
+    goal: Goal = asked.goal or ("replaced" if has_generator else "masked-lm")
+    if goal == "replaced" and base is not None and not has_generator:
+        raise UsageError(
+            f"--goal replaced needs a generator, and {name} has none (a folder {GENERATOR!r} in "
+            "it); go on with --goal masked-lm"
+        )
+    if goal == "replaced" and settings.corpus.new_words is not None:
+        raise UsageError(
+            f"the generator of {name} does not know --new-words; go on with --goal masked-lm"
+        )
+    if asked.relation != "none":
+        if goal == "replaced":
+            raise UsageError(f"--relation goes with --goal masked-lm, and {name} finds replaced")
+        if not (preset(name) if base is None else base.config).pooler:
+            raise UsageError(
+                f"--relation is told by a pooler, and {name} has none; take a BERT with one, such "
+                "as --preset mini"
+            )
+    return goal
+
+
 def build_networks(
     settings: PretrainSettings, tokenizer: Tokenizer, base: Parts | None
 ) -> Networks:
@@ -126,27 +164,24 @@ def build_networks(
     Raises:
         UsageError: when preset, tokenizer and settings do not go together.
     """
-    relation = settings.objective.relation != "none"
+    goal, relation = goal_of(settings, base), settings.objective.relation != "none"
     rates = settings.network.dropout
     if base is None:
         assert settings.preset is not None
         config = fitted(preset(settings.preset), tokenizer)
-        goal = settings.objective.goal
-        config = with_pooler_for(config, relation and goal == "masked-lm", settings.preset)
-        parts = new_parts(config, tokenizer=tokenizer)
+        parts = new_parts(dataclasses.replace(config, pooler=relation), tokenizer=tokenizer)
         generator = None
         if goal == "replaced":
-            generator = new_parts(generator_of(config), tokenizer=tokenizer)
+            generator = new_parts(generator_of(parts.config), tokenizer=tokenizer)
+            if settings.objective.sharing == "disentangled":
+                # What the encoder adds to the generator's table begins as nothing.
+                table = generator.encoder.embeddings.words
+                parts.encoder.embeddings.words.load_state_dict(table.state_dict())
     else:
         # The loaded weights are pages of a file; what is trained is memory of its own.
         parts = copied(base, tokenizer)
-        generator = _generator(base, tokenizer)
-        goal = settings.objective.goal or ("masked-lm" if generator is None else "replaced")
-        if goal == "replaced" and generator is None:
-            raise UsageError(
-                f"--goal replaced needs a generator, and {settings.from_} has none (a folder "
-                f"{GENERATOR!r} in it); go on with --goal masked-lm"
-            )
+        folder = _generator_folder(base)
+        generator = None if folder is None else copied(load_parts(folder), tokenizer)
     parts = dataclasses.replace(parts, encoder=with_dropout(parts.encoder, rates))
     if goal == "masked-lm":
         parts = _with_masked_lm(parts, relation)
@@ -162,7 +197,7 @@ def _replaced(settings: PretrainSettings, parts: Parts, generator: Parts) -> Net
         parts = adapt(parts, _detector(parts), kind="replaced")
     assert parts.head is not None
     assert generator.masked_lm is not None
-    sharing: Sharing = settings.objective.sharing or "none"
+    sharing: Sharing = settings.objective.sharing or _shared_before(parts)
     objective = ReplacedTokenObjective(
         parts.encoder,
         parts.head,
@@ -172,6 +207,12 @@ def _replaced(settings: PretrainSettings, parts: Parts, generator: Parts) -> Net
         weight=settings.objective.detection_weight,
     )
     return Networks(parts, generator, objective)
+
+
+def _shared_before(parts: Parts) -> Sharing:
+    """How a model of ours shared its embeddings with its generator; others share nothing."""
+    sharing: Sharing = parts.settings.get("provenance", {}).get("sharing", "none")
+    return sharing
 
 
 def _detector(parts: Parts) -> nn.Module:
@@ -215,30 +256,15 @@ def fitted(config: EncoderConfig, tokenizer: Tokenizer) -> EncoderConfig:
     return dataclasses.replace(config, embeddings=embeddings)
 
 
-def with_pooler_for(config: EncoderConfig, relation: bool, name: str) -> EncoderConfig:
-    """With a pooler where relations of pairs are learned, and only there.
-
-    Raises:
-        UsageError: when shapes of this kind have none.
-    """
-    if relation and not config.pooler:
-        raise UsageError(
-            f"--relation is told by a pooler, and {name} has none; take a BERT preset, such as mini"
-        )
-    return dataclasses.replace(config, pooler=relation)
-
-
 def copied(base: Parts, tokenizer: Tokenizer) -> Parts:
     """Copies of a loaded encoder and head in memory of their own, with this tokenizer."""
     encoder, head = copy.deepcopy((base.encoder, base.head))
     return dataclasses.replace(base, encoder=encoder, head=head, tokenizer=tokenizer)
 
 
-def _generator(base: Parts, tokenizer: Tokenizer) -> Parts | None:
+def _generator_folder(base: Parts) -> Path | None:
     folder = None if base.folder is None else Path(base.folder) / GENERATOR
-    if folder is None or not (folder / "config.json").is_file():
-        return None
-    return copied(load_parts(folder), tokenizer)
+    return folder if folder is not None and (folder / "config.json").is_file() else None
 
 
 def with_new_words(base: Parts, tokenizer: Tokenizer, pieces: dict[int, list[int]]) -> Parts:
@@ -249,22 +275,36 @@ def with_new_words(base: Parts, tokenizer: Tokenizer, pieces: dict[int, list[int
         tokenizer: with the words.
         pieces: for the id of each new word, the ids that it was read as.
     """
+    rows = max(base.config.embeddings.vocab_size, tokenizer.largest_id + 1)
+    config = base.config.with_vocab_size(rows)
+    return with_tables(base, tokenizer, config, lambda table: _grown(table, rows, pieces))
+
+
+def with_tables(
+    base: Parts, tokenizer: Tokenizer, config: EncoderConfig, change: Callable[[Tensor], Tensor]
+) -> Parts:
+    """A model over another vocabulary, in memory of its own.
+
+    Args:
+        base: the model.
+        tokenizer: of the new vocabulary.
+        config: the same but for the vocabulary.
+        change: makes the new table, or bias, of the old one, a row a piece.
+    """
     parts = copied(base, tokenizer)
-    rows = max(parts.config.embeddings.vocab_size, tokenizer.largest_id + 1)
     table = parts.encoder.embeddings.words.weight
     state = dict(parts.encoder.state_dict(keep_vars=True))
-    state["embeddings.words.weight"] = nn.Parameter(_grown(table, rows, pieces))
+    state["embeddings.words.weight"] = nn.Parameter(change(table))
     with without_memory():
-        encoder = Encoder(parts.config.with_vocab_size(rows))
+        encoder = Encoder(config)
     encoder.load_state_dict(state, assign=True)
     head = parts.masked_lm
     if head is not None:
         tied = head.output.weight is table
-        size = vars(head)["settings"] | {"vocab_size": rows}
-        made = MaskedLMHead(**size)
+        made = MaskedLMHead(**vars(head)["settings"] | {"vocab_size": config.embeddings.vocab_size})
         state = dict(head.state_dict(keep_vars=True))
-        state["output.bias"] = nn.Parameter(_grown(head.output.bias, rows, pieces))
-        state["output.weight"] = nn.Parameter(_grown(head.output.weight, rows, pieces))
+        state["output.bias"] = nn.Parameter(change(head.output.bias))
+        state["output.weight"] = nn.Parameter(change(head.output.weight))
         made.load_state_dict(state, assign=True)
         if tied:
             made.tie(encoder.embeddings.words)

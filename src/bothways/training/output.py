@@ -6,6 +6,7 @@ What is written when a run is over is in `saving.py` (fine-tuning) and `pretrain
 from __future__ import annotations
 
 import logging
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -94,3 +95,8 @@ def claim_output(settings: Settings, runtime: Runtime, runs: Sequence[Path]) -> 
                     shutil.rmtree(path, ignore_errors=True)
         write_text(recipe, settings.recipe())
     runtime.wait()
+
+
+def resume_command(output: Path, command: str) -> str:
+    """What a user types to go on with a run of a command."""
+    return f"bothways {command} --config {shlex.quote(str(output / RECIPE_NAME))} --resume"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from bothways.training.held_out import score_held_out, unigram_loss
 from bothways.training.loop import LoopPlan, stopped_at_once, train
 from bothways.training.networks import Networks, build_networks, vocabulary, with_length
 from bothways.training.optim import make_optimizer
-from bothways.training.output import RECIPE_NAME, claim_output
+from bothways.training.output import claim_output, resume_command
 from bothways.training.pretrain_saving import Outcome, save_pretrained
 from bothways.training.pretrain_settings import PretrainSettings
 from bothways.training.recompute import compile_layers, recompute_activations
@@ -114,9 +113,9 @@ def pretrain(settings: PretrainSettings, *, on_event: OnEvent | None = None) -> 
     base = None if settings.from_ is None else load_parts(settings.from_)
     settings = with_length(settings, given, base)
     tokenizer, base = vocabulary(settings, base)
-    with stopped_at_once(resume_command(settings.output)):
+    with stopped_at_once(resume_command(settings.output, "pretrain")):
         text = open_text(settings, tokenizer, runtime)
-        run = _Run(settings, text=text, tokenizer=tokenizer, base=base, runtime=runtime)
+        run = PretrainRun(settings, text=text, tokenizer=tokenizer, base=base, runtime=runtime)
         steps = settings.loop.steps or run.steps_of_budget(start)
         outcome, networks = run.train(steps, on_event)
         if runtime.is_main:
@@ -133,7 +132,7 @@ def pretrain(settings: PretrainSettings, *, on_event: OnEvent | None = None) -> 
     )
 
 
-class _Run:
+class PretrainRun:
     """One run; everything is a function of the settings, so it can be started again."""
 
     def __init__(
@@ -162,6 +161,10 @@ class _Run:
             if part is not None and network.compile:
                 compile_layers(part.encoder, device)
         return made
+
+    def deciding(self) -> dict[str, Any]:
+        """What decides the numbers of the run, but for its steps and its text."""
+        return self.settings.deciding()
 
     def optimizer(self, networks: Networks) -> torch.optim.Optimizer:
         """Over everything that learns."""
@@ -213,7 +216,7 @@ class _Run:
             logger.info("held-out text before: %s", _told(before))
         store = CheckpointStore(
             settings.output,
-            settings=settings.deciding() | {"steps": steps, "text": self.text.fingerprint},
+            settings=self.deciding() | {"steps": steps, "text": self.text.fingerprint},
             keep=settings.loop.keep_checkpoints,
         )
         recorder = Recorder(
@@ -262,7 +265,7 @@ class _Run:
             log_every=loop.log_every,
             spike=loop.spike,
             on_bad_step=loop.on_bad_step,
-            resume_command=resume_command(self.settings.output),
+            resume_command=resume_command(self.settings.output, "pretrain"),
         )
 
     def steps_of_budget(self, start: float) -> int:
@@ -332,11 +335,6 @@ def steps_that_fit(
     growing, start = ramp
     mean = 1.0 - growing * (1.0 - start) / 2
     return max(1, int((seconds - spent - (EVALUATIONS + 1) * scoring) / (step * mean)))
-
-
-def resume_command(output: Path) -> str:
-    """What a user types to go on with a run."""
-    return f"bothways pretrain --config {shlex.quote(str(output / RECIPE_NAME))} --resume"
 
 
 def _told(scores: Mapping[str, float]) -> str:

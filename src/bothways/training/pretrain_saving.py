@@ -17,6 +17,7 @@ from bothways.files import write_text
 from bothways.report.curves import loss_curve
 from bothways.training.networks import GENERATOR, Networks
 from bothways.training.pretrain_settings import PretrainSettings
+from bothways.training.replaced import ReplacedTokenObjective
 from bothways.training.state import Progress
 
 CURVE_NAME = "loss.svg"
@@ -68,6 +69,8 @@ def save_pretrained(settings: PretrainSettings, networks: Networks, outcome: Out
         "unigram_loss": outcome.unigram_loss,
         "versions": versions(),
     }
+    if isinstance(networks.objective, ReplacedTokenObjective):
+        provenance["sharing"] = networks.objective.sharing
     if networks.generator is not None:
         save_parts(networks.generator, folder / GENERATOR, overwrite=True)
     save_parts(

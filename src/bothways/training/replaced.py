@@ -43,12 +43,13 @@ class AddedTable(nn.Module):
 
     Args:
         base: the other table; not a part of this module.
+        start: what the sum begins as.
     """
 
-    def __init__(self, base: nn.Embedding) -> None:
+    def __init__(self, base: nn.Embedding, start: Tensor) -> None:
         super().__init__()
         self._base = (base,)  # in a tuple, so that its weights are not counted as this module's
-        self.added = nn.Parameter(torch.zeros_like(base.weight))
+        self.added = nn.Parameter((start - base.weight).detach())
 
     @property
     def weight(self) -> Tensor:
@@ -89,6 +90,7 @@ class ReplacedTokenObjective(Objective):
         if sharing != "none":
             share_embeddings(encoder, generator, sharing)
             generator_head.tie(generator.embeddings.words)
+        self.sharing = sharing
         self.encoder = encoder
         self.head = head
         self.generator = generator
@@ -156,7 +158,7 @@ def share_embeddings(encoder: Encoder, generator: Encoder, sharing: Sharing) -> 
             "same vocabulary and embedding size"
         )
     if sharing == "disentangled":
-        table: Any = AddedTable(theirs.words)
+        table: Any = AddedTable(theirs.words, ours.words.weight)
         ours.words = table
         return
     for name in ("words", "positions", "types", "norm"):

@@ -19,6 +19,7 @@ from bothways.data.retrieval import Judgements, RetrievalSet, read_retrieval_set
 from bothways.errors import TaskError, UsageError
 from bothways.inference.model import Model
 from bothways.inference.nearest import nearest
+from bothways.inference.sides import embed_side
 from bothways.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -102,13 +103,17 @@ def with_candidates(
             told,
         )
         return replace(found, candidates=judged)
+    logger.info(
+        "looking through %d documents with %s, for the first %d of each of %d queries",
+        *(len(found.documents), source, count, len(found.queries)),
+    )
     return replace(found, candidates=first_stage(Model(parts), found, count))
 
 
 def first_stage(
     model: Model, found: RetrievalSet, count: int
 ) -> Mapping[str, Mapping[str, float | None]]:
-    """For each query its judged documents and those nearest to it, with their cosines.
+    """For each query its judged documents and those nearest to it, with their similarities.
 
     Args:
         model: an embedder.
@@ -117,19 +122,13 @@ def first_stage(
     """
     names = list(found.documents)
     row_of = {name: row for row, name in enumerate(names)}
-    prompts = model.sentence.prompts
-    queries, documents = (
-        model.embed(texts, prompt=prompt if prompt in prompts else None, normalize=True).vectors
-        for prompt, texts in (
-            ("query", found.queries.values()),
-            ("document", found.documents.values()),
-        )
-    )
+    queries = embed_side(model, "query", list(found.queries.values())).vectors
+    documents = embed_side(model, "document", list(found.documents.values())).vectors
     _, nearest_rows = nearest(queries, documents, k=count)
     candidates: dict[str, Mapping[str, float | None]] = {}
     for query, vector, rows in zip(found.queries, queries, nearest_rows.tolist(), strict=True):
         wanted = [*found.gains.get(query, {}), *(names[row] for row in rows)]
         unique = list(dict.fromkeys(wanted))
-        cosines = documents[[row_of[name] for name in unique]] @ vector
-        candidates[query] = dict(zip(unique, cosines.tolist(), strict=True))
+        scores = documents[[row_of[name] for name in unique]] @ vector
+        candidates[query] = dict(zip(unique, scores.tolist(), strict=True))
     return candidates

@@ -1,4 +1,4 @@
-"""The tables [network], [optim] and [loop]: what every run of fine-tuning has.
+"""The tables [data], [network], [optim] and [loop]: what every run of fine-tuning has.
 
 Settings of single tasks are in `task_tables.py`, and what goes beyond plain fine-tuning in
 `tuning_table.py`; `settings.py` puts all together.
@@ -7,7 +7,75 @@ Settings of single tasks are in `task_tables.py`, and what goes beyond plain fin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
+
+# Tasks that learn from documents, queries and judgements too.
+RETRIEVAL_TASKS = ("embed", "rerank")
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """What is learned from and judged on.
+
+    Attributes:
+        train: labelled file to learn from.
+        corpus: documents of a retrieval set to learn from instead: SMART, jsonl, csv or tsv.
+        queries: its queries.
+        qrels: its judgements; --dev and --test are then judgements too, of other queries.
+        judgements: how queries are named and grades meant: plain (by id, a grade is a gain), or
+            cranfield (by position, 1 is the best grade); auto: what the files look like.
+        dev: labelled file that chooses the best weights.
+        dev_share: share of the training data to hold out instead, such as 0.1.
+        test: labelled file that is judged once, at the end.
+        text: column of the text; a name, or a number from 1 where there is no header.
+        text_pair: column of the second text of a pair.
+        label: column of the label.
+        group: column whose equal values never stand on both sides of --dev-share.
+        stratify: give every label the same share on both sides of --dev-share.
+    """
+
+    train: Path | None = None
+    corpus: Path | None = None
+    queries: Path | None = None
+    qrels: Path | None = None
+    judgements: Literal["auto", "plain", "cranfield"] = "auto"
+    dev: Path | None = None
+    dev_share: float | None = None
+    test: Path | None = None
+    text: str | None = None
+    text_pair: str | None = None
+    label: str | None = None
+    group: str | None = None
+    stratify: bool = False
+
+    @property
+    def learned(self) -> Path:
+        """The file that labels are learned from: rows, or judgements."""
+        found = self.train or self.qrels
+        assert found is not None, "`FinetuneSettings.check` refuses settings without either"
+        return found
+
+    def problems(self, task: str) -> list[str]:
+        """What does not go together, in words."""
+        parts = {"--corpus": self.corpus, "--queries": self.queries, "--qrels": self.qrels}
+        missing = [flag for flag, value in parts.items() if value is None]
+        if len(missing) == len(parts):
+            problems = [] if self.judgements == "auto" else ["--judgements is for --qrels"]
+            return problems if self.train else [*problems, "give --train, a labelled file"]
+        problems = [f"a retrieval set needs {', '.join(missing)} too"] if missing else []
+        if self.train is not None:
+            problems.append("give --train or a retrieval set (--corpus), not both")
+        if task not in RETRIEVAL_TASKS:
+            listed = ", ".join(RETRIEVAL_TASKS)
+            problems.append(f"--corpus is for the tasks {listed}, not for --task {task}")
+        named = {"text": self.text, "text-pair": self.text_pair, "label": self.label}
+        problems += [
+            f"--{flag} names a column of --train, and a retrieval set has none"
+            for flag, value in (named | {"group": self.group}).items()
+            if value is not None
+        ]
+        return problems
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,8 @@ import copy
 import dataclasses
 import json
 import logging
-import shlex
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -25,6 +23,7 @@ from bothways.inference import prepacked
 from bothways.model.heads import ClassificationHead
 from bothways.model.layout import Batch
 from bothways.tasks.embed import EmbedTask
+from bothways.tasks.task import Task
 from bothways.training.adapters import LowRank, add_adapters, check_adapter, merge_adapters
 from bothways.training.balanced import copies
 from bothways.training.batching import steps_of_epochs
@@ -42,11 +41,13 @@ from bothways.training.layers import layer_factors, reinitialise
 from bothways.training.loop import LoopPlan, train
 from bothways.training.objectives import Objective, TaskObjective
 from bothways.training.optim import adamw
+from bothways.training.output import resume_command
 from bothways.training.recorder import OnEvent, Recorder, RunFinished, RunStarted
 from bothways.training.runtime import Runtime, seeded
 from bothways.training.schedule import linear
 from bothways.training.scoring import score
 from bothways.training.settings import FinetuneSettings
+from bothways.training.several import SeveralObjective, SeveralTask, steps_of_several
 from bothways.training.state import CheckpointStore, Progress, refuse_other_settings
 
 logger = logging.getLogger(__name__)
@@ -238,14 +239,13 @@ class Runner:
             if settings.tuning.few_shot:
                 head: nn.Module = few_shot_head(parts, len(task.labels), settings.network.pooling)
             else:
-                head = task.head(parts.config, task.labels)
-            kind = getattr(task, "head_kind", None)
+                head = self._new_head(parts, task, settings)
             parts = adapt(
                 parts,
-                family_form(parts, head, kind) if self._auto else head,
+                head,
                 labels=task.labels,
                 problem_type=task.state().get("problem_type"),
-                kind=kind,
+                kind=getattr(task, "head_kind", None),
             )
             reinitialise(parts.encoder, settings.tuning.reinit_layers)
         freeze(parts.encoder, settings.network.freeze)
@@ -259,22 +259,46 @@ class Runner:
             prepacked.install(module)
         return parts
 
-    @property
-    def _auto(self) -> bool:
-        """Whether the family says what the head looks like."""
-        return self.settings.network.pooling == "auto" and not self.settings.tuning.few_shot
+    def _new_head(self, parts: Parts, task: Task[Any], settings: FinetuneSettings) -> nn.Module:
+        """A head with random weights, or several, in the form of the family where it says one."""
+        if isinstance(task, SeveralTask):
+            tasks, alone = task.tasks, settings.alone
+            each = {name: self._new_head(parts, tasks[name], alone[name]) for name in tasks}
+            return nn.ModuleDict(each)
+        head = task.head(parts.config, task.labels)
+        if settings.network.pooling != "auto":
+            return head
+        return family_form(parts, head, getattr(task, "head_kind", None))
 
-    def _objective(self, parts: Parts) -> TaskObjective | HeadObjective | TogetherObjective:
+    def _objective(
+        self, parts: Parts
+    ) -> TaskObjective | HeadObjective | TogetherObjective | SeveralObjective:
         """What is minimised; with a frozen encoder its states, computed at the first run."""
-        task, head = self.data.splits.task, parts.reader
+        head = parts.reader
         assert head is not None
         if self.settings.tuning.few_shot:
             assert isinstance(head, ClassificationHead)
             return TogetherObjective(parts.encoder, head)
+        made: TaskObjective | HeadObjective | SeveralObjective
+        if isinstance(head, nn.ModuleDict):
+            each = {
+                name: self._of_one(parts, head[name], own) for name, own in self.data.heads.items()
+            }
+            frozen = self.settings.network.freeze == "encoder"
+            made = SeveralObjective(None if frozen else parts.encoder, head, each)
+        else:
+            made = self._of_one(parts, head, self.data)
+        self._states_kept = True
+        return made
+
+    def _of_one(
+        self, parts: Parts, head: nn.Module, own: TrainingData
+    ) -> TaskObjective | HeadObjective:
+        """What is minimised for one head."""
         if self.settings.network.freeze != "encoder":
-            return TaskObjective(parts.encoder, head, task, **self._comparing())
+            return TaskObjective(parts.encoder, head, own.splits.task, **self._comparing())
         if not self._states_kept:
-            for data in filter(None, (self.data.train, self.data.dev)):
+            for data in filter(None, (own.train, own.dev)):
                 data.keep(
                     KeptStates(
                         parts.encoder,
@@ -283,8 +307,7 @@ class Runner:
                         batch_tokens=self.settings.common.batch_tokens,
                     )
                 )
-            self._states_kept = True
-        return HeadObjective(head, task)
+        return HeadObjective(head, own.splits.task)
 
     def _comparing(self) -> dict[str, Any]:
         """How an objective runs whose loss compares the texts of a batch; else nothing."""
@@ -324,15 +347,12 @@ class Runner:
         def batch(chosen: Sequence[int]) -> Batch:
             return data.batch([index for each in chosen for index in lists[each]])
 
+        order = {"seed": spec.seed, "num_ranks": self.runtime.num_ranks}
         return ExampleFeed(
             batch,
-            steps_of_epochs(
-                self.settings,
-                data,
-                seed=spec.seed,
-                count=self.count,
-                num_ranks=self.runtime.num_ranks,
-            ),
+            steps_of_several(self.settings, self.data, **order)
+            if self.data.heads
+            else steps_of_epochs(self.settings, data, count=self.count, **order),
             epochs=loop.epochs,
             micro_batches=loop.accumulate,
             rank=self.runtime.rank,
@@ -351,17 +371,24 @@ class Runner:
             patience=loop.early_stop,
             checkpoint_every=loop.checkpoint_every or 0,
             log_every=loop.log_every,
-            resume_command=resume_command(self.settings.output),
+            resume_command=resume_command(self.settings.output, "finetune"),
         )
 
     def _score(self, objective: Objective) -> dict[str, float]:
         """Scores on dev."""
+        if isinstance(objective, SeveralObjective):
+            heads, task = self.data.heads.items(), self.data.splits.task
+            assert isinstance(task, SeveralTask)
+            return task.scores(
+                {name: self._score_one(objective.each[name], own) for name, own in heads}
+            )
         assert isinstance(objective, TaskObjective | HeadObjective)
-        assert self.data.dev is not None
+        return self._score_one(objective, self.data)
+
+    def _score_one(
+        self, objective: TaskObjective | HeadObjective, own: TrainingData
+    ) -> dict[str, float]:
+        """Scores of one head."""
+        assert own.dev is not None
         batch_tokens = self.settings.common.batch_tokens
-        return score(objective, self.data.dev, runtime=self.runtime, batch_tokens=batch_tokens)
-
-
-def resume_command(output: Path) -> str:
-    """What a user types to go on with a run."""
-    return f"bothways finetune --config {shlex.quote(str(output / 'recipe.toml'))} --resume"
+        return score(objective, own.dev, runtime=self.runtime, batch_tokens=batch_tokens)

@@ -60,13 +60,14 @@ class Runtime:
                 "float16 does not train here: small gradients become zero in it; use bfloat16, "
                 "which has the range of float32"
             )
-        self._accelerator = _accelerator(device) if _launched() else None
+        found = find_device(device)
+        self._accelerator = _accelerator(found) if _launched() else None
         if self._accelerator is not None:
             self.device: torch.device = self._accelerator.device
             self.rank = int(self._accelerator.process_index)
             self.num_ranks = int(self._accelerator.num_processes)
         else:
-            self.device = find_device(device)
+            self.device = found
             self.rank, self.num_ranks = 0, 1
         if precision == "auto":
             fast = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
@@ -163,12 +164,14 @@ def _launched() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
-def _accelerator(device: str | None) -> Any:
+def _accelerator(device: torch.device) -> Any:
     from accelerate import Accelerator, DistributedDataParallelKwargs
 
     # A pooler that the head does not read gets no gradient; data parallel has to look for it.
     unused = DistributedDataParallelKwargs(find_unused_parameters=True)
-    accelerator = Accelerator(cpu=device == "cpu", mixed_precision="no", kwargs_handlers=[unused])
+    # Unless it is told, accelerate takes ranks without an accelerator for programs of their own.
+    on_cpu = device.type == "cpu"
+    accelerator = Accelerator(cpu=on_cpu, mixed_precision="no", kwargs_handlers=[unused])
     # A process that ends while its group is open can abort, and the launcher then ends the others.
     atexit.register(accelerator.end_training)
     return accelerator

@@ -16,11 +16,13 @@ from bothways.evaluation.findings import truncation_finding
 from bothways.evaluation.result import Finding, Report
 from bothways.inference.model import Model
 from bothways.inference.results import Results
+from bothways.inference.several import one_head
 from bothways.report.write import write_report
 from bothways.tasks.task import Task
 from bothways.training.examples import TrainingData, file_options
 from bothways.training.grid import RunResult, grid
 from bothways.training.settings import FinetuneSettings
+from bothways.training.several import one_report, together
 
 # What the card shows of tasks that do not predict from single texts.
 USE = {
@@ -34,6 +36,14 @@ def judge_result(settings: FinetuneSettings, data: TrainingData, parts: Parts) -
 
     Without either the report says that nothing is known about the model's quality.
     """
+    if data.heads:
+        alone = settings.alone.items()
+        return one_report(
+            {
+                name: judge_result(own, data.heads[name], one_head(parts, name))
+                for name, own in alone
+            }
+        )
     model = _model(parts, data)
     splits, files = data.splits, settings.data
     examples = splits.test if splits.test is not None else splits.dev
@@ -71,6 +81,9 @@ def judge_result(settings: FinetuneSettings, data: TrainingData, parts: Parts) -
 def tune(data: TrainingData, parts: Parts) -> TrainingData:
     """The same data with what the task decides on dev once the weights are known, where it does."""
     splits, policy = data.splits, data.policy
+    if data.heads:
+        heads = {name: tune(own, one_head(parts, name)) for name, own in data.heads.items()}
+        return together(heads, policy)
     untuned = splits.task.untuned() if hasattr(splits.task, "untuned") else splits.task
     if splits.dev is None or untuned == splits.task:
         return data
@@ -167,26 +180,20 @@ def card(
     settings: FinetuneSettings, data: TrainingData, report: Report, best: RunResult
 ) -> CardFacts:
     """The facts of the model card."""
-    files, splits = settings.data, data.splits
-    lines = [f"Trained on {counted(len(splits.train), 'example')} of `{files.learned.name}`."]
-    if splits.dev is not None:
-        place = f"`{files.dev.name}`" if files.dev else f"{files.dev_share:g} of the training file"
-        lines.append(f"Weights chosen on {counted(len(splits.dev), 'example')} ({place}).")
-    if splits.test is not None and files.test is not None:
-        lines.append(
-            f"Judged once on {counted(len(splits.test), 'example')} of `{files.test.name}`."
-        )
-    counts = getattr(splits.task, "label_counts", {})
-    if counts:
-        listed = ", ".join(f"{label} {count:,}" for label, count in counts.items())
-        lines.append(f"Training examples of each label: {listed}.")
+    splits, limits = (
+        data.splits,
+        ["Learned from the data above; on other kinds of text it is untested."],
+    )
+    lines = _data_lines(settings, data)
+    for name, own in data.heads.items():
+        told = _data_lines(settings.alone[name], own)
+        lines += [f"`{name}` ({own.splits.task.name}): {line}" for line in told]
     scores: dict[str, dict[str, str]] = {}
     if best.metrics:
         scores["dev"] = {name: f"{value:.3f}" for name, value in best.metrics.items()}
     if report.metrics:
         split = "test" if splits.test is not None else "dev"
         scores[split] = {name: str(metric) for name, metric in report.metrics.items()}
-    limits = ["Learned from the data above; on other kinds of text it is untested."]
     if splits.test is None and splits.dev is not None:
         limits.append("The scores are of the data that the weights were chosen on: a bit too good.")
     if splits.test is None and splits.dev is None:
@@ -206,3 +213,23 @@ def card(
             USE.get(splits.task.name, 'print(model.predict(["A text."]))'),
         ),
     )
+
+
+def _data_lines(settings: FinetuneSettings, data: TrainingData) -> list[str]:
+    """What a head was learned from and chosen on; nothing where there are several."""
+    if data.heads:
+        return []
+    files, splits = settings.data, data.splits
+    lines = [f"Trained on {counted(len(splits.train), 'example')} of `{files.learned.name}`."]
+    if splits.dev is not None:
+        place = f"`{files.dev.name}`" if files.dev else f"{files.dev_share:g} of the training file"
+        lines.append(f"Weights chosen on {counted(len(splits.dev), 'example')} ({place}).")
+    if splits.test is not None and files.test is not None:
+        lines.append(
+            f"Judged once on {counted(len(splits.test), 'example')} of `{files.test.name}`."
+        )
+    counts = getattr(splits.task, "label_counts", {})
+    if counts:
+        listed = ", ".join(f"{label} {count:,}" for label, count in counts.items())
+        lines.append(f"Training examples of each label: {listed}.")
+    return lines

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bothways.config import CommonSettings, to_toml
 from bothways.errors import UsageError
-from bothways.training.run_tables import LoopSettings, NetworkSettings, OptimSettings
+from bothways.training.head_table import TASK_TABLES, HeadTable
+from bothways.training.run_tables import (
+    DataSettings,
+    LoopSettings,
+    NetworkSettings,
+    OptimSettings,
+)
 from bothways.training.task_tables import (
     AnswerSettings,
     ClassifySettings,
@@ -31,6 +38,7 @@ __all__ = [
     "MAY_DIFFER",
     "DataSettings",
     "FinetuneSettings",
+    "HeadTable",
     "LoopSettings",
     "NetworkSettings",
     "OptimSettings",
@@ -56,84 +64,6 @@ MAY_DIFFER = frozenset(
 )
 DEFAULT_BATCH_SIZE = 32
 
-# Task -> the field of `FinetuneSettings` whose settings only that task has; they become fields of
-# the task by their names. Given with another task they are refused.
-TASK_TABLES: dict[str, str] = {
-    "classify": "classify",
-    "answer": "answer",
-    "embed": "embed",
-    "regress": "regress",
-    "tag": "tag",
-    "rerank": "rerank",
-    "relate": "relate",
-}
-# Tasks that learn from documents, queries and judgements too.
-RETRIEVAL_TASKS = ("embed", "rerank")
-
-
-@dataclass(frozen=True)
-class DataSettings:
-    """What is learned from and judged on.
-
-    Attributes:
-        train: labelled file to learn from.
-        corpus: documents of a retrieval set to learn from instead: SMART, jsonl, csv or tsv.
-        queries: its queries.
-        qrels: its judgements; --dev and --test are then judgements too, of other queries.
-        judgements: how queries are named and grades meant: plain (by id, a grade is a gain), or
-            cranfield (by position, 1 is the best grade); auto: what the files look like.
-        dev: labelled file that chooses the best weights.
-        dev_share: share of the training data to hold out instead, such as 0.1.
-        test: labelled file that is judged once, at the end.
-        text: column of the text; a name, or a number from 1 where there is no header.
-        text_pair: column of the second text of a pair.
-        label: column of the label.
-        group: column whose equal values never stand on both sides of --dev-share.
-        stratify: give every label the same share on both sides of --dev-share.
-    """
-
-    train: Path | None = None
-    corpus: Path | None = None
-    queries: Path | None = None
-    qrels: Path | None = None
-    judgements: Literal["auto", "plain", "cranfield"] = "auto"
-    dev: Path | None = None
-    dev_share: float | None = None
-    test: Path | None = None
-    text: str | None = None
-    text_pair: str | None = None
-    label: str | None = None
-    group: str | None = None
-    stratify: bool = False
-
-    @property
-    def learned(self) -> Path:
-        """The file that labels are learned from: rows, or judgements."""
-        found = self.train or self.qrels
-        assert found is not None, "`FinetuneSettings.check` refuses settings without either"
-        return found
-
-    def problems(self, task: str) -> list[str]:
-        """What does not go together, in words."""
-        parts = {"--corpus": self.corpus, "--queries": self.queries, "--qrels": self.qrels}
-        missing = [flag for flag, value in parts.items() if value is None]
-        if len(missing) == len(parts):
-            problems = [] if self.judgements == "auto" else ["--judgements is for --qrels"]
-            return problems if self.train else [*problems, "give --train, a labelled file"]
-        problems = [f"a retrieval set needs {', '.join(missing)} too"] if missing else []
-        if self.train is not None:
-            problems.append("give --train or a retrieval set (--corpus), not both")
-        if task not in RETRIEVAL_TASKS:
-            listed = ", ".join(RETRIEVAL_TASKS)
-            problems.append(f"--corpus is for the tasks {listed}, not for --task {task}")
-        named = {"text": self.text, "text-pair": self.text_pair, "label": self.label}
-        problems += [
-            f"--{flag} names a column of --train, and a retrieval set has none"
-            for flag, value in (named | {"group": self.group}).items()
-            if value is not None
-        ]
-        return problems
-
 
 @dataclass(frozen=True)
 class FinetuneSettings:
@@ -144,6 +74,8 @@ class FinetuneSettings:
         output: folder that the model is written into.
         data: what is learned from and judged on.
         task: what the model shall do.
+        heads: tasks that share the encoder, each with data and a head of its own, in place of data
+            and task: the [[task]] tables of a recipe.
         resume: go on from the last checkpoint in the output folder.
         overwrite: replace what is in the output folder.
         track: also send the figures to trackers: tensorboard, wandb, trackio, mlflow.
@@ -168,8 +100,9 @@ class FinetuneSettings:
 
     model: str
     output: Path
-    data: DataSettings
+    data: DataSettings = field(default_factory=DataSettings)
     task: str = "classify"
+    heads: tuple[HeadTable, ...] = field(default=(), metadata={"key": "[task]"})
     resume: bool = False
     overwrite: bool = False
     track: tuple[str, ...] = ()
@@ -189,7 +122,24 @@ class FinetuneSettings:
     @property
     def has_dev(self) -> bool:
         """Whether anything is held out to choose by."""
+        if self.heads:
+            return all(alone.has_dev for alone in self.alone.values())
         return self.data.dev is not None or self.data.dev_share is not None
+
+    @property
+    def alone(self) -> dict[str, FinetuneSettings]:
+        """The settings that would train each of several heads alone, by its name."""
+        return {
+            head.name: dataclasses.replace(
+                self,
+                heads=(),
+                tuning=TuningSettings(),
+                network=dataclasses.replace(self.network, pooling=head.pooling),
+                common=dataclasses.replace(self.common, **head.reading),
+                **head.fields,
+            )
+            for head in self.heads
+        }
 
     @property
     def num_runs(self) -> int:
@@ -274,7 +224,7 @@ class FinetuneSettings:
             for name, value in vars(getattr(self, table)).items()
             if value != getattr(type(getattr(self, table))(), name)
         ]
-        problems += data.problems(self.task)
+        problems += self._wrong_heads() if self.heads else data.problems(self.task)
         if data.dev is not None and data.dev_share is not None:
             problems.append("give --dev or --dev-share, not both")
         if data.dev_share is None and (data.stratify or data.group is not None):
@@ -288,7 +238,7 @@ class FinetuneSettings:
                 "--freeze encoder leaves nothing: in an embedder nothing but the encoder learns"
             )
         problems += self.tuning.problems(
-            task=self.task,
+            task="several" if self.heads else self.task,
             freeze=self.network.freeze,
             has_dev=self.has_dev,
             windows=self.common.policy == "windows",
@@ -313,6 +263,25 @@ class FinetuneSettings:
             ]
         return problems
 
+    def _wrong_heads(self) -> list[str]:
+        """What is wrong with the tables of several heads, or does not go with them."""
+        names, alone = [head.name for head in self.heads], self.alone
+        problems = [f"[[task]] {head.name}: {each}" for head in self.heads for each in head.wrong()]
+        if len(set(names)) < len(names):
+            problems.append(f"[[task]] tables need names of their own; they are: {names}")
+        if (self.data, self.task, self.network.pooling) != (DataSettings(), "classify", "auto"):
+            problems.append(
+                "task, pooling, files and columns belong into the [[task]] tables, and nowhere else"
+            )
+        if len({each.has_dev for each in alone.values()}) > 1:
+            problems.append("give every [[task]] a dev or dev_share, or none: all are judged alike")
+        if self.tuning.learning_curve:
+            problems.append("--learning-curve is for one task, not for several [[task]] tables")
+        for name, each in alone.items():
+            own = [*each._wrong_numbers(), *each._wrong_combinations()]
+            problems += [f"[[task]] {name}: {words}" for words in own]
+        return problems
+
     def recipe(self) -> str:
         """These settings as a recipe, without what is said anew each time."""
         return to_toml(dataclasses.replace(self, resume=False, overwrite=False))
@@ -332,7 +301,9 @@ class FinetuneSettings:
             key: str(value.resolve()) for key, value in values.items() if isinstance(value, Path)
         }
         return {
-            key: value for key, value in (self.given() | paths).items() if key not in MAY_DIFFER
+            key: value
+            for key, value in (self.given() | paths).items()
+            if re.sub(r"^heads\.[^.]*\.", "", key) not in MAY_DIFFER
         }
 
 
@@ -340,6 +311,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """The leaves of nested mappings, each with its key path."""
     pairs: list[tuple[str, Any]] = []
     for key, value in values.items():
-        inner = flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else None
+        named = {each["name"]: each for each in value} if key == "heads" else value
+        inner = flat(named, f"{prefix}{key}.") if isinstance(named, Mapping) else None
         pairs += [(prefix + key, value)] if inner is None else inner
     return pairs

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bothways.cli.output import Output
-from bothways.errors import CheckpointError
+from bothways.errors import CheckpointError, UsageError
 
 if TYPE_CHECKING:
     from bothways.data.pydocs import PyDoc
@@ -29,6 +29,8 @@ QUESTIONS = (
     "How do I read the arguments of the command line?",
 )
 DEV_DOCS = 600
+# With fewer, few chapters would be learned.
+LEAST_DOCS = 100
 BEST_SHOWN = 2
 
 
@@ -48,9 +50,25 @@ class Settings:
     docs: int = 2500
     max_length: int = 128
 
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is read.
+
+        Raises:
+            UsageError: for numbers that are too small.
+        """
+        least = {"--docs": (self.docs, LEAST_DOCS), "--max-length": (self.max_length, 1)}
+        problems = [
+            f"{flag} is {value}; expected at least {fewest}"
+            for flag, (value, fewest) in least.items()
+            if value < fewest
+        ]
+        if problems:
+            raise UsageError("; ".join(problems))
+
 
 def run(settings: Settings) -> Output:
     """The three parts, each told as it is done."""
+    settings.check()
     return Output(_parts(settings))
 
 
@@ -63,8 +81,9 @@ def _parts(settings: Settings) -> Iterator[str]:
     train, dev = split_pydocs(docs)
     draw = random.Random(0)
     train = draw.sample(train, min(settings.docs, len(train)))
-    dev = draw.sample(dev, min(DEV_DOCS, len(dev)))
     chapters = {doc.chapter for doc in train}
+    dev = [doc for doc in dev if doc.chapter in chapters]
+    dev = draw.sample(dev, min(DEV_DOCS, len(dev)))
     yield (
         f"1. Which chapter of the library reference does a docstring belong to? {len(train):,} to "
         f"learn from, {len(dev):,} of other modules to be judged on, {len(chapters)} chapters."

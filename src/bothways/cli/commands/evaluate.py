@@ -10,6 +10,7 @@ from bothways.cli.inputs import (
     ColumnSettings,
     as_embedder,
     file_options,
+    headed,
     open_model,
     task_of,
 )
@@ -30,6 +31,7 @@ class Settings:
     Attributes:
         model: folder of a fine-tuned model, or hub name; for vectors any encoder will do.
         data: labelled data file.
+        head: of several heads, the one to judge.
         train: training file, for the baselines that learn from it.
         task: embed judges the vectors of a model that was trained for something else, or not.
         corpus: documents of a retrieval set to judge on instead of --data.
@@ -41,6 +43,7 @@ class Settings:
 
     model: str
     data: Path | None = None
+    head: str | None = None
     train: Path | None = None
     task: Literal["embed"] | None = None
     corpus: Path | None = None
@@ -73,7 +76,7 @@ def run(settings: Settings) -> Output:
     from bothways.report.write import write_report
 
     settings.check()
-    model = open_model(settings.model, settings.common)
+    model = headed(open_model(settings.model, settings.common), settings.head)
     if settings.task == "embed":
         model = as_embedder(model)
     reranks = model.task is not None and model.task.name == "rerank"

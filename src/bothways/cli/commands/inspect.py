@@ -69,6 +69,7 @@ def _facts(name: str, model: Model) -> dict[str, Any]:
         "vocabulary": config.embeddings.vocab_size,
         "abilities": model.abilities(),
         "labels": list(model.parts.labels),
+        "labels_of": {name: list(one.parts.labels) for name, one in model.heads.items()},
         "bit_invariant": model.bit_invariant,
         "config": dataclasses.asdict(config),
         "report": model.report.as_dict(),
@@ -76,7 +77,6 @@ def _facts(name: str, model: Model) -> dict[str, Any]:
 
 
 def _told(facts: dict[str, Any]) -> str:
-    labels = ", ".join(facts["labels"][:12]) + (", ..." if len(facts["labels"]) > 12 else "")
     rows = {
         "family": facts["family"],
         "size": f"{counted(facts['layers'], 'layer')}, {facts['hidden_size']} wide, "
@@ -84,12 +84,17 @@ def _told(facts: dict[str, Any]) -> str:
         f"{facts['parameters'] / 1e6:.1f} million parameters",
         "reads": f"up to {facts['usable_positions']} tokens, {facts['vocabulary']:,} pieces",
         "can": ", ".join(facts["abilities"]) or "nothing, because it has no tokenizer",
-        **({"labels": f"{len(facts['labels'])}: {labels}"} if labels else {}),
+        **({"labels": _listed(facts["labels"])} if facts["labels"] else {}),
+        **{f"labels of {name}": _listed(own) for name, own in facts["labels_of"].items() if own},
         "saves as": facts["transformers"],
         "same bits alone and in any batch": "yes" if facts["bit_invariant"] else "no",
     }
     width = max(map(len, rows)) + 2
     return "\n".join(f"{name:<{width}}{value}" for name, value in rows.items())
+
+
+def _listed(labels: list[str]) -> str:
+    return f"{len(labels)}: {', '.join(labels[:12])}{', ...' * (len(labels) > 12)}"
 
 
 def _text(model: Model, text: str, common: CommonSettings) -> tuple[dict[str, Any], str]:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bothways.cli.inputs import ColumnSettings, file_options, open_model, task_of
+from bothways.cli.inputs import ColumnSettings, file_options, headed, open_model, task_of
 from bothways.cli.output import Output
 from bothways.cli.progress import counting
 from bothways.config import CommonSettings
@@ -33,6 +33,7 @@ class Settings:
     Attributes:
         model: folder of a fine-tuned model, or hub name.
         input: data file; labels in it are not read.
+        head: of several heads, the one to ask; unset: all of them, in one pass.
         output: a .jsonl file to write, a line a row; unset: standard output.
         labels: other labels than the model's, for a classifier of entailment (zero-shot).
         template: the sentence that each of these labels is put into, {} standing for the label.
@@ -43,6 +44,7 @@ class Settings:
 
     model: str
     input: Path
+    head: str | None = None
     output: Path | None = None
     labels: tuple[str, ...] = ()
     template: str | None = None
@@ -99,22 +101,31 @@ def _stream(
 ) -> Iterator[dict[str, Any]]:
     """One object a row, in input order, with ledgers added as it goes; without output, logged."""
     from bothways.inference.predictor import CHUNK_TEXTS, chunks
+    from bothways.inference.several import RowsOfAll, policies
     from bothways.tasks.results import as_dict
+    from bothways.tasks.task import Columns
 
-    model = open_model(settings.model, settings.common)
+    model = headed(open_model(settings.model, settings.common), settings.head)
     common = settings.common
     if settings.labels:
         # What the model stores about files and columns is of the pairs that it learned from.
-        task, options = _texts_alone(settings), file_options(common)
+        read: Callable[..., list[Any]] = _texts_alone(settings).read
+        options = file_options(common)
         predict: Callable[..., Iterator[Results]] = partial(_ask, model, settings)
+    elif model.heads and not settings.n_best:
+        tasks = {name: task_of(one, ColumnSettings()) for name, one in model.heads.items()}
+        read = RowsOfAll(tasks, settings.columns.over(Columns())).read
+        options = file_options(common)
+        predict = model.predict_stream
     else:
         task, options = task_of(model, settings.columns), file_options(common, model)
+        read = task.read
         if settings.n_best:
             model.task = _listing(task, settings.n_best)
         predict = model.predict_stream
-    policy = model.policy(common.max_length, common.policy, common.overlap)
+    policy = policies(model, common.max_length, common.policy, common.overlap)
     for chunk in chunks(options.rows(settings.input), CHUNK_TEXTS):
-        examples = task.read(chunk, labelled=False)
+        examples = read(chunk, labelled=False)
         lines = iter(chunk)
         for part in predict(
             examples, policy=policy, batch_tokens=common.batch_tokens, on_batch=on_batch

@@ -1,0 +1,46 @@
+"""Which questions there are, and what an answer is.
+
+A question NAME is the function NAME(evidence, **options) in the file NAME.py beside this one; it
+takes `Evidence`, returns an `Answer`, a frozen result type of its own, and raises `NotAsked` with
+the reason where it cannot be asked. `diagnose.py` asks them in the order of the table.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Protocol
+
+from bothways.evaluation.result import Figure, Finding, Table
+
+# Name -> what it asks, as progress says it.
+QUESTIONS: dict[str, str] = {
+    "truncation": "what was cut, and what it cost",
+    "fragmentation": "into how many pieces words are broken, and what it costs",
+    "errors": "where the model is wrong, and sure of it",
+    "baseline": "whether something simpler does as well",
+}
+
+
+class Answer(Protocol):
+    """What a question found; numbers as fields, and the same for a report."""
+
+    def findings(self) -> tuple[Finding, ...]:
+        """In words, each with the name of the question and a severity."""
+        ...
+
+    def figures(self) -> tuple[Figure, ...]:
+        """To look at; a table of the same name holds the numbers, or the figure's own do."""
+        ...
+
+    def tables(self) -> tuple[Table, ...]:
+        """Numbers; names begin with that of the question."""
+        ...
+
+
+def question(name: str) -> Callable[..., Answer]:
+    """The function that asks a question of the table."""
+    function: Callable[..., Answer] = getattr(
+        importlib.import_module(f"bothways.diagnostics.{name}"), name
+    )
+    return function

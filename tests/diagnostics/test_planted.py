@@ -1,0 +1,57 @@
+"""Every question finds the fault that was planted for it, and is silent on the clean twin.
+
+A question adds a row: its name and a function that plants its fault; see `planted.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bothways.tasks.classify import ClassifyExample
+from tests.diagnostics.planted import Draw, Plant, Planted, detections, sentences
+
+
+def labels_in_the_cut_tail(draw: Draw, faulty: bool) -> Planted:
+    """The telling word stands beyond what is read; the model never learned."""
+    train, test = (_turned(sentences(draw, count, 24), faulty) for count in (200, 80))
+    return Planted(train, test, max_length=16, options={"curve": False})
+
+
+def a_tail_that_only_training_read(draw: Draw, faulty: bool) -> Planted:
+    """The model learned on whole texts, and reads the beginning now."""
+    return replace(labels_in_the_cut_tail(draw, faulty), learned_length=32 if faulty else None)
+
+
+def _turned(examples: list[ClassifyExample], faulty: bool) -> list[ClassifyExample]:
+    """The same with the words in the opposite order, or as they were."""
+    if not faulty:
+        return examples
+    return [replace(e, text=" ".join(reversed(e.text.split()))) for e in examples]
+
+
+def a_shattered_language(draw: Draw, faulty: bool) -> Planted:
+    """A quarter of the texts is in words of which the tokenizer knows the letters only."""
+    train, test = sentences(draw, 200), sentences(draw, 160)
+    language = tuple("other" if number % 4 == 0 else "known" for number in range(160))
+    if faulty:
+        other = zip(test, language, strict=True)
+        test = [replace(e, text=e.text[::-1]) if which == "other" else e for e, which in other]
+    return Planted(train, test, columns={"language": language})
+
+
+FAULTS: list[tuple[str, Plant]] = [
+    ("truncation", labels_in_the_cut_tail),
+    ("truncation", a_tail_that_only_training_read),
+    ("fragmentation", a_shattered_language),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "plant"), FAULTS, ids=[f"{name}-{plant.__name__}" for name, plant in FAULTS]
+)
+def test_the_fault_is_found_and_its_twin_is_silent(question: str, plant: Plant) -> None:
+    share = detections(question, plant)
+    assert share.found >= 0.95
+    assert share.false <= 0.05

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         DataError,
         LengthError,
         MissingExtraError,
+        NotAsked,
         RunStopped,
         TaskError,
         TokenizerError,
@@ -72,6 +73,7 @@ __all__ = [
     "Metric",
     "MissingExtraError",
     "Model",
+    "NotAsked",
     "PretrainSettings",
     "Report",
     "RunStopped",
@@ -98,8 +100,8 @@ __all__ = [
 _HOMES = {
     "errors": (
         "BadStepError BothwaysError CheckpointError ConfigError DataError LengthError "
-        "MissingExtraError RunStopped TaskError TokenizerError TrainingError UnsafeFileError "
-        "UnsupportedModelError UntrainedHeadError UsageError"
+        "MissingExtraError NotAsked RunStopped TaskError TokenizerError TrainingError "
+        "UnsafeFileError UnsupportedModelError UntrainedHeadError UsageError"
     ),
     "evaluation.evaluate": "evaluate",
     "evaluation.result": "Figure Finding Metric Report Table",

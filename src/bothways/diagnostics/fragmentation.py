@@ -42,6 +42,7 @@ TIMES = 1.5
 # Another tokenizer is worth naming from this share of the pieces.
 FEWER = 0.8
 WORST_WORDS = 20
+WORDS_NAMED = 3
 GROUPS_SHOWN = 30
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 COUNTS = ("words", "pieces", "pieces_in_words", "unknown", "words_split", "characters")
@@ -119,7 +120,7 @@ class Fragmentation:
             text += " The tokenizer does not know this language or vocabulary."
         shattered = [group for group in self.groups if group.is_shattered]
         behind = [group for group in shattered if group.is_behind]
-        worst = min(behind, key=_gap, default=None)
+        worst = min(behind, key=_rank, default=None)
         if worst is not None and worst.gap is not None:
             severity = "alarm"
             text += (
@@ -128,6 +129,8 @@ class Fragmentation:
                 f"{-worst.gap.value:.3f} lower than {_rest(worst)} "
                 f"[{worst.gap.low:.3f}, {worst.gap.high:.3f}]."
             )
+            broken = ", ".join(repr(word.word) for word in found.longest[:WORDS_NAMED])
+            text += f" The words of most pieces: {broken}."
             numbers |= {"worst_group": worst.name, "gap": worst.gap.value}
             names = [group.name for group in behind if group.kind == worst.kind]
             if len(names) > 1:
@@ -298,8 +301,9 @@ def _texts(example: object) -> list[str]:
     return [text for text in both if text]
 
 
-def _gap(group: Group) -> float:
-    return 0.0 if group.gap is None else group.gap.value
+def _rank(group: Group) -> tuple[bool, float]:
+    """Named groups before the quarter, which says less; of those the worst gap first."""
+    return group.kind == "quarter", 0.0 if group.gap is None else group.gap.value
 
 
 def _named(group: Group) -> str:

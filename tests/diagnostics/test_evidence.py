@@ -46,7 +46,7 @@ def test_predictions_are_the_models_own(evidence: Evidence, cut: bool) -> None:
 def test_states_are_of_every_layer_of_every_window(evidence: Evidence) -> None:
     asked = windows(evidence)
     states, encoder = asked.states, asked.model.encoder
-    assert states.cls.shape == states.mean.shape == (2, 180, 64)
+    assert states.cls.shape == states.mean.shape == states.max.shape == (2, 180, 64)
     example, window = 7, 2
     batch = collate([Source(example, window, asked.encodings[example][window])])
     with torch.inference_mode():
@@ -56,6 +56,7 @@ def test_states_are_of_every_layer_of_every_window(evidence: Evidence) -> None:
         at = 3 * example + window
         np.testing.assert_allclose(states.cls[layer, at], expected[0], atol=1e-5)
         np.testing.assert_allclose(states.mean[layer, at], expected.mean(0), atol=1e-5)
+        np.testing.assert_allclose(states.max[layer, at], expected.amax(0), atol=1e-5)
     of_example = states.mean[:, 3 * example : 3 * example + 3].mean(1)
     np.testing.assert_allclose(states.of_examples()[:, example], of_example, atol=1e-5)
     assert states.of_examples("cls").shape == (2, 60, 64)

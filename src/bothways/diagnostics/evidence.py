@@ -35,7 +35,7 @@ from bothways.tokenization.policy import CutPolicy
 # Examples that are looked at where nobody asks for all.
 SAMPLE = 2000
 # States of more examples would fill the memory; see `Evidence.part`.
-MOST_STATES = 20_000
+MOST_STATES = 10_000
 # Scores of single examples, of which the first that the task has is its credit; -1: less is better.
 CREDITS = {"accuracy": 1, "f1": 1, "accuracy_tokens": 1, "mrr_at_10": 1, "mae": -1}
 

@@ -19,26 +19,30 @@ from bothways.evaluation.intervals import Indices
 from bothways.model.encoder import Encoder, EncoderOutput
 from bothways.model.layout import Batch
 
+POOLINGS = ("cls", "mean", "max")
+
 
 @dataclass(frozen=True)
 class States:
     """Pooled states of the frozen encoder: after the embeddings and after each layer.
 
     Attributes:
-        cls, mean: (layers + 1, sequences, hidden) float32; first token, and mean over all tokens.
+        cls, mean, max: (layers + 1, sequences, hidden) float32; first token, and mean and largest
+            value of each dimension over all tokens.
         owners: (sequences,) index of the example that each belongs to; several are windows, or
             the texts of an embedder's example.
     """
 
     cls: NDArray[np.float32]
     mean: NDArray[np.float32]
+    max: NDArray[np.float32]
     owners: Indices
 
     def of_examples(self, pooling: str = "mean") -> NDArray[np.float32]:
         """(layers + 1, examples, hidden); the mean of an example's sequences.
 
         Args:
-            pooling: cls or mean.
+            pooling: cls, mean or max.
         """
         states: NDArray[np.float32] = getattr(self, pooling)
         starts = np.flatnonzero(np.r_[True, np.diff(self.owners) > 0])
@@ -60,7 +64,7 @@ class Listener:
         shape = (encoder.config.num_layers + 1, len(owners), encoder.config.hidden_size)
         starts = np.flatnonzero(np.r_[True, np.diff(owners) > 0])
         self._start_of = torch.from_numpy(starts)
-        self.states = States(np.empty(shape, np.float32), np.empty(shape, np.float32), owners)
+        self.states = States(*(np.empty(shape, np.float32) for _ in POOLINGS), owners)
 
     def reads(self, others: Any) -> Callable[[Sequence[Source]], dict[str, Tensor]]:
         """What a batch has to hold: which sequence each is, and what the head needs."""
@@ -82,7 +86,9 @@ class Listener:
         del rows
         output: EncoderOutput = self.encoder(batch, all_hidden=True)
         places = batch.targets["sequence"].cpu().numpy()
+        layout, states = batch.layout, self.states
         for layer, hidden in enumerate(output.all_hidden or ()):
-            self.states.cls[layer, places] = batch.layout.first(hidden).float().cpu().numpy()
-            self.states.mean[layer, places] = batch.layout.mean(hidden).float().cpu().numpy()
+            states.cls[layer, places] = layout.first(hidden).float().cpu().numpy()
+            states.mean[layer, places] = layout.mean(hidden).float().cpu().numpy()
+            states.max[layer, places] = layout.max(hidden).float().cpu().numpy()
         return output

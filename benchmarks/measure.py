@@ -19,6 +19,33 @@ import torch
 
 
 @dataclass(frozen=True)
+class Took:
+    """Seconds of something, by the clock on the wall and of all processors together.
+
+    Where the machine is shared, the latter say more.
+    """
+
+    wall: float = 0.0
+    processor: float = 0.0
+
+
+class Stopwatch:
+    """Measures one lap after the other, from when it is made."""
+
+    def __init__(self) -> None:
+        self._last = self._now()
+
+    def lap(self) -> Took:
+        """Seconds since the last lap, or the beginning."""
+        before, self._last = self._last, self._now()
+        return Took(self._last.wall - before.wall, self._last.processor - before.processor)
+
+    @staticmethod
+    def _now() -> Took:
+        return Took(time.perf_counter(), time.process_time())
+
+
+@dataclass(frozen=True)
 class Ratio:
     """How many times faster we were, over the rounds.
 

@@ -16,7 +16,6 @@ import argparse
 import json
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,13 +25,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from measure import data_folder, machine, minilm
+from measure import Stopwatch, Took, data_folder, machine, minilm
 from quality_jobs import JOBS, METRICS, Example, Job, Score, contributions, examples, trivial
 
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "measurements" / "quality.json"
 RESAMPLES = 1000
 SIDES = ("ours", "reference")
 TRIVIAL = "trivial"
+# Wall seconds, and those of all processors, from examples to a model and from it to results.
+TIMES = ("seconds_train", "seconds_predict", "processor_train", "processor_predict")
+NOTHING = Took()
 
 # Our names of the columns -> fields of `DataSettings`.
 COLUMNS = {"text": "text", "pair": "text_pair", "label": "label", "answers": "label"}
@@ -42,11 +44,11 @@ SAID = {"regress": "score", "embed": "score", "rerank": "score", "tag": "tags", 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a side said of the test examples, or what that contributed, and seconds."""
+    """What a side said of the test examples, or what that contributed, and how long it took."""
 
     said: Sequence[Any]
-    seconds_train: float = 0.0
-    seconds_predict: float = 0.0
+    train: Took = NOTHING
+    predict: Took = NOTHING
 
 
 def write_examples(job: Job, some: Sequence[Example], path: Path) -> Path:
@@ -93,15 +95,15 @@ def ours(job: Job, train: Sequence[Example], test: Sequence[Example], seed: int)
             seed=seed, max_length=job.max_length, overlap=job.overlap, device="cpu"
         ),
     )
-    start = time.perf_counter()
+    watch = Stopwatch()
     bothways.finetune(settings)
-    trained = time.perf_counter()
+    trained = watch.lap()
     model = bothways.load(folder / "model")
     assert model.task is not None
     found = model.predict(model.task.read(FileOptions().rows(files["test"]), labelled=False))
-    seconds = time.perf_counter() - trained
+    took = watch.lap()
     said = [getattr(each, SAID.get(job.kind, "label")) for each in found]
-    return Outcome(said, trained - start, seconds)
+    return Outcome(said, trained, took)
 
 
 def retrieve(job: Job, side: str) -> Outcome:
@@ -117,12 +119,12 @@ def retrieve(job: Job, side: str) -> Outcome:
     documents = list(given.documents.values())
     questions = [given.queries[query] for query in asked]
     encode = None if side == TRIVIAL else ENCODERS[side](minilm(), job.max_length)
-    start = time.perf_counter()
+    watch = Stopwatch()
     vectors = bm25(questions, documents) if encode is None else map(encode, (questions, documents))
     _, best = nearest(*vectors, k=100)
     rankings = {q: [names[at] for at in row] for q, row in zip(asked, best, strict=True)}
     scores = [float(x) for x in scores_of_rankings(rankings, given.gains)[job.metric]]
-    return Outcome(scores, 0.0, time.perf_counter() - start)
+    return Outcome(scores, predict=watch.lap())
 
 
 def run(name: str, seed: int, sides: Sequence[str]) -> list[dict[str, Any]]:
@@ -154,8 +156,10 @@ def run(name: str, seed: int, sides: Sequence[str]) -> list[dict[str, Any]]:
                 "side": side,
                 "metric": job.metric,
                 "value": round(METRICS[job.metric](np.asarray(scores, dtype=float)), 5),
-                "seconds_train": round(made.seconds_train, 1),
-                "seconds_predict": round(made.seconds_predict, 2),
+                "seconds_train": round(made.train.wall, 1),
+                "seconds_predict": round(made.predict.wall, 2),
+                "processor_train": round(made.train.processor, 1),
+                "processor_predict": round(made.predict.processor, 2),
                 "scores": np.round(scores, 4).tolist(),
             }
         )
@@ -204,9 +208,9 @@ def differences(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         over_easy, _ = _interval(metric, [(each["scores"], easy["scores"]) for each in theirs])
         means = [float(np.mean([row["value"] for row in side])) for side in (mine, theirs)]
         took = {
-            f"{part}_ratio": sum(row[f"seconds_{part}"] for row in theirs)
-            / max(sum(row[f"seconds_{part}"] for row in mine), 1e-9)
-            for part in ("train", "predict")
+            f"{what}_ratio": sum(row[what] for row in theirs)
+            / max(sum(row[what] for row in mine), 1e-9)
+            for what in TIMES
         }
         found[name] = {
             "metric": metric,

@@ -1,14 +1,14 @@
 """The other side of `quality.py`: transformers' Trainer and sentence-transformers, as documented.
 
 Each function takes a job, the encoder's folder, training and test examples and a seed, and returns
-what it says of each test example, seconds of training and seconds of predicting.
+what it says of each test example, and how long it took from examples to a trained model and from
+that to results, as on our side.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from measure import Stopwatch, Took
+
 if TYPE_CHECKING:
     from quality_jobs import Example, Job
 
-Made = tuple[list[Any], float, float]
+Made = tuple[list[Any], Took, Took]
 IGNORED = -100
 # As in transformers' script for SQuAD.
 BEST, MOST_TOKENS = 20, 30
@@ -27,8 +29,8 @@ BEST, MOST_TOKENS = 20, 30
 
 def _train(
     job: Job, model: Any, tokenizer: Any, rows: Sequence[Any], collator: Any, seed: int
-) -> tuple[Any, float]:
-    """A trained Trainer, and how long it took."""
+) -> Any:
+    """A trained Trainer."""
     from transformers import Trainer, TrainingArguments
 
     arguments = TrainingArguments(
@@ -47,9 +49,8 @@ def _train(
         use_cpu=True,
     )
     trainer = Trainer(model, arguments, data_collator=collator(tokenizer), train_dataset=rows)
-    start = time.perf_counter()
     trainer.train()
-    return trainer, time.perf_counter() - start
+    return trainer
 
 
 def texts(
@@ -64,6 +65,7 @@ def texts(
     )
 
     set_seed(seed)
+    watch = Stopwatch()
     numbers = job.kind == "regress"
     labels = [] if numbers else sorted({each["label"] for each in train})
     index = {label: number for number, label in enumerate(labels)}
@@ -83,13 +85,13 @@ def texts(
         folder, num_labels=1 if numbers else len(labels)
     )
     collator = DataCollatorWithPadding
-    trainer, seconds = _train(job, model, tokenizer, encode(train), collator, seed)
-    start = time.perf_counter()
+    trainer = _train(job, model, tokenizer, encode(train), collator, seed)
+    trained = watch.lap()
     found = trainer.predict(encode(test)).predictions
-    took = time.perf_counter() - start
+    took = watch.lap()
     if numbers:
-        return found[:, 0].tolist(), seconds, took
-    return [labels[number] for number in np.argmax(found, axis=1)], seconds, took
+        return found[:, 0].tolist(), trained, took
+    return [labels[number] for number in np.argmax(found, axis=1)], trained, took
 
 
 def relations(
@@ -117,6 +119,7 @@ def answers(
     )
 
     set_seed(seed)
+    watch = Stopwatch()
     tokenizer = AutoTokenizer.from_pretrained(folder)
 
     def encode(some: Sequence[Example]) -> Any:
@@ -151,8 +154,8 @@ def answers(
         targets = dict(zip(("start_positions", "end_positions"), ends, strict=True))
         rows.append({**row(pieces, number), **targets})
     model = AutoModelForQuestionAnswering.from_pretrained(folder)
-    trainer, seconds = _train(job, model, tokenizer, rows, DataCollatorWithPadding, seed)
-    clock = time.perf_counter()
+    trainer = _train(job, model, tokenizer, rows, DataCollatorWithPadding, seed)
+    trained = watch.lap()
     pieces = encode(test)
     owners = pieces["overflow_to_sample_mapping"]
     found = trainer.predict([row(pieces, number) for number in range(len(owners))]).predictions
@@ -167,7 +170,7 @@ def answers(
                 score = float(starts[first] + ends[last])
                 if score > best[owner][0]:
                     best[owner] = (score, test[owner]["pair"][one[0] : two[1]])
-    return [text for _, text in best], seconds, time.perf_counter() - clock
+    return [text for _, text in best], trained, watch.lap()
 
 
 def tags(
@@ -182,6 +185,7 @@ def tags(
     )
 
     set_seed(seed)
+    watch = Stopwatch()
     labels = sorted({tag for each in train for tag in each["tags"].split("\n")})
     index = {label: number for number, label in enumerate(labels)}
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -206,8 +210,8 @@ def tags(
 
     model = AutoModelForTokenClassification.from_pretrained(folder, num_labels=len(labels))
     collator = DataCollatorForTokenClassification
-    trainer, seconds = _train(job, model, tokenizer, encode(train)[0], collator, seed)
-    start = time.perf_counter()
+    trainer = _train(job, model, tokenizer, encode(train)[0], collator, seed)
+    trained = watch.lap()
     rows, places = encode(test)
     best = np.argmax(trainer.predict(rows).predictions, axis=-1)
     said = []
@@ -218,7 +222,7 @@ def tags(
             if word is not None:
                 found[word] = labels[row[at]]
         said.append(found)
-    return said, seconds, time.perf_counter() - start
+    return said, trained, watch.lap()
 
 
 def _loader(job: Job, given: Any) -> Any:
@@ -250,21 +254,20 @@ def pairs(
     from transformers import set_seed
 
     set_seed(seed)
+    watch = Stopwatch()
     model = SentenceTransformer(str(folder), device="cpu")
     model.max_seq_length = job.max_length
     given = [
         InputExample(texts=[each["text"], each["pair"]], label=float(each["label"]) / 5)
         for each in train
     ]
-    start = time.perf_counter()
     model.old_fit([(_loader(job, given), CoSENTLoss(model))], **_old_loop(job, len(given)))
-    trained = time.perf_counter()
+    trained = watch.lap()
     left, right = (
         model.encode([each[name] for each in test], normalize_embeddings=True)
         for name in ("text", "pair")
     )
-    took = time.perf_counter() - trained
-    return (left * right).sum(1).tolist(), trained - start, took
+    return (left * right).sum(1).tolist(), trained, watch.lap()
 
 
 def rankings(
@@ -275,19 +278,19 @@ def rankings(
     from transformers import set_seed
 
     set_seed(seed)
+    watch = Stopwatch()
     model = CrossEncoder(str(folder), num_labels=1, max_length=job.max_length, device="cpu")
     grades = [float(each["label"]) for each in train]
     given = [
         InputExample(texts=[each["text"], each["pair"]], label=grade / max(grades))
         for each, grade in zip(train, grades, strict=True)
     ]
-    start = time.perf_counter()
     model.old_fit(_loader(job, given), **_old_loop(job, len(given)))
-    trained = time.perf_counter()
+    trained = watch.lap()
     found = model.predict(
         [(each["text"], each["pair"]) for each in test], activation_fn=torch.nn.Identity()
     )
-    return found.tolist(), trained - start, time.perf_counter() - trained
+    return found.tolist(), trained, watch.lap()
 
 
 def _our_encoder(folder: Path, max_length: int) -> Callable[[list[str]], Any]:

@@ -52,7 +52,7 @@ class CommonSettings:
         policy: what is kept of a text that is longer; unset: as in training, else head.
         overlap: tokens that neighbouring windows of a text share; unset: a quarter of a window.
         encoding: of the characters of data files; unset: as in training, else utf-8.
-        format: of data files; auto: as in training, else by the file's name and content.
+        format: of data files; unset: as in training, else auto: by the file's name and content.
         header: whether the first line names the columns; else they are numbers from 1.
         quoting: whether quotes enclose cells that hold separators and line ends.
     """
@@ -66,9 +66,21 @@ class CommonSettings:
     policy: Literal["head", "tail", "head+tail", "windows"] | None = None
     overlap: int | None = None
     encoding: str | None = None
-    format: Literal[
-        "auto", "csv", "tsv", "jsonl", "parquet", "label-text", "conll", "conllu", "squad", "smart"
-    ] = "auto"
+    format: (
+        Literal[
+            "auto",
+            "csv",
+            "tsv",
+            "jsonl",
+            "parquet",
+            "label-text",
+            "conll",
+            "conllu",
+            "squad",
+            "smart",
+        ]
+        | None
+    ) = None
     header: bool | None = None
     quoting: bool | None = None
 
@@ -166,7 +178,6 @@ def to_toml(settings: Any) -> str:
         seed = 7
         precision = "auto"
         policy = "tail"
-        format = "auto"
     """
     return "\n".join(_toml_lines(settings, ())) + "\n"
 

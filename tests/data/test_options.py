@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bothways.config import CommonSettings
 from bothways.data.options import FileOptions
 from bothways.errors import UsageError
 
 options = st.builds(
     FileOptions,
-    format=st.sampled_from([None, "csv", "tsv"]),
+    format=st.sampled_from([None, "auto", "csv", "tsv"]),
     encoding=st.sampled_from([None, "latin-1"]),
     header=st.sampled_from([None, True, False]),
     quoting=st.sampled_from([None, True, False]),
@@ -42,6 +43,16 @@ def test_files_are_read_as_the_options_say(tmp_path: Path) -> None:
         {"1": '"café"', "2": "1"},
         {"1": '"x', "2": "2"},
     ]
+
+
+def test_auto_takes_back_a_stored_format(tmp_path: Path) -> None:
+    file = tmp_path / "data.jsonl"
+    file.write_text('{"text": "a, b"}\n', encoding="utf-8")
+    stored = FileOptions(format="tsv", header=False)
+    unset = FileOptions.of(CommonSettings()).over(stored)
+    assert [dict(row.cells) for row in unset.rows(file)] == [{"1": '{"text": "a, b"}'}]
+    auto = FileOptions.of(CommonSettings(format="auto", header=True)).over(stored)
+    assert [dict(row.cells) for row in auto.rows(file)] == [{"text": "a, b"}]
 
 
 def test_nothing_said_is_utf8_with_a_header_and_quotes(tmp_path: Path) -> None:

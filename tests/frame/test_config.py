@@ -207,7 +207,7 @@ def test_a_written_recipe_is_tables_after_values_without_what_is_none() -> None:
     assert to_toml(RunSettings(model="m", optim=OptimSettings((1e-5, 2.0)))) == (
         'model = "m"\ntrain = []\nepochs = 3\noverwrite = false\n'
         "\n[optim]\nlearning_rate = [1e-05, 2.0]\nclip = 1.0\n"
-        '\n[common]\nseed = 0\nprecision = "auto"\nformat = "auto"\n'
+        '\n[common]\nseed = 0\nprecision = "auto"\n'
     )
 
 

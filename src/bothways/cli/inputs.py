@@ -83,14 +83,8 @@ def open_model(source: str, common: CommonSettings) -> Model:
 
 def file_options(common: CommonSettings, model: Model | None = None) -> FileOptions:
     """How to read a file: flags, else what the model stores."""
-    given = FileOptions(
-        None if common.format == "auto" else common.format,
-        common.encoding,
-        common.header,
-        common.quoting,
-    )
     stored = {} if model is None else model.parts.settings.get("files", {})
-    return given.over(FileOptions.from_state(stored))
+    return FileOptions.of(common).over(FileOptions.from_state(stored))
 
 
 def task_of(model: Model, columns: ColumnSettings) -> Task[Any]:
@@ -136,7 +130,7 @@ def texts(
     from bothways.data.readers import cell
     from bothways.tasks.columns import find_columns
 
-    if path.suffix == ".txt" and common.format == "auto" and columns == ColumnSettings():
+    if path.suffix == ".txt" and common.format in (None, "auto") and columns == ColumnSettings():
         from bothways.data.lines import read_lines
 
         yield from read_lines(path, encoding=common.encoding or "utf-8")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from bothways.config import CommonSettings
 from bothways.data.detection import Format, begins_with_marks
 from bothways.data.readers import Rows, read_rows
 
@@ -21,7 +22,7 @@ class FileOptions:
     """How to read data files; None where nothing was said.
 
     Attributes:
-        format: of the file; None asks its name and first lines.
+        format: of the file; auto, and None where nothing is stored, asks its name and first lines.
         encoding: of its text; None is UTF-8.
         header: whether the first record names the columns; None means it does.
         quoting: whether double quotes enclose cells; None means they do. Where the first line has
@@ -32,6 +33,11 @@ class FileOptions:
     encoding: str | None = None
     header: bool | None = None
     quoting: bool | None = None
+
+    @classmethod
+    def of(cls, common: CommonSettings) -> FileOptions:
+        """What the flags of a command say."""
+        return cls(common.format, common.encoding, common.header, common.quoting)
 
     def over(self, stored: FileOptions) -> FileOptions:
         """These options where they say something, else the stored ones."""
@@ -44,7 +50,7 @@ class FileOptions:
         usual = not begins_with_marks(path, encoding=encoding)
         return read_rows(
             path,
-            format=cast(Format, self.format) if self.format else "auto",
+            format=cast(Format, self.format or "auto"),
             encoding=encoding,
             header=usual if self.header is None else self.header,
             quoting=usual if self.quoting is None else self.quoting,

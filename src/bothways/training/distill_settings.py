@@ -154,9 +154,7 @@ class DistillSettings:
     @property
     def file_options(self) -> FileOptions:
         """How files are read, as far as it is said."""
-        common = self.common
-        format_ = None if common.format == "auto" else common.format
-        return FileOptions(format_, common.encoding, common.header, common.quoting)
+        return FileOptions.of(self.common)
 
     def finetuning(self, task: str, files: FileOptions) -> FinetuneSettings:
         """The run of a task in the words of fine-tuning.
@@ -189,7 +187,7 @@ class DistillSettings:
             optim=self.optim,
             loop=self.loop,
             classify=ClassifySettings(multi_label=several),
-            common=dataclasses.replace(common, **{**read.state(), "format": read.format or "auto"}),
+            common=dataclasses.replace(common, **read.state()),
         )
         settings.check()
         return settings

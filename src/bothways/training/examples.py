@@ -63,9 +63,7 @@ def new_task(settings: FinetuneSettings) -> Task[Any]:
 
 def file_options(settings: FinetuneSettings) -> FileOptions:
     """How the data files are read."""
-    common = settings.common
-    given = None if common.format == "auto" else common.format
-    return FileOptions(given, common.encoding, common.header, common.quoting)
+    return FileOptions.of(settings.common)
 
 
 def read_splits(settings: FinetuneSettings, task: Task[Any], *, fitted: bool = False) -> Splits:

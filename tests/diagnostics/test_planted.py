@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from bothways.tasks.classify import ClassifyExample
-from tests.diagnostics.planted import Draw, Plant, Planted, detections, sentences
+from tests.diagnostics.planted import LABELS, Draw, Plant, Planted, detections, sentences
 
 
 def labels_in_the_cut_tail(draw: Draw, faulty: bool) -> Planted:
@@ -41,12 +41,25 @@ def a_shattered_language(draw: Draw, faulty: bool) -> Planted:
     return Planted(train, test, columns={"language": language})
 
 
+def a_slice_of_flipped_labels(draw: Draw, faulty: bool) -> Planted:
+    """One example in twenty, which a column names, has another label; four columns mean nothing."""
+    train, test = sentences(draw, 200), sentences(draw, 800)
+    source = tuple("rare" if number % 20 == 0 else "usual" for number in range(800))
+    if faulty:
+        other = dict(zip(LABELS, (*LABELS[1:], LABELS[0]), strict=True))
+        flipped = {number: replace(e, label=other[e.label or ""]) for number, e in enumerate(test)}
+        test = [flipped[n] if source[n] == "rare" else e for n, e in enumerate(test)]
+    chance = {f"chance {number}": tuple(draw.choice(list("abcdef"), 800)) for number in range(4)}
+    return Planted(train, test, columns={"source": source, **chance})
+
+
 FAULTS: list[tuple[str, Plant]] = [
     ("truncation", labels_in_the_cut_tail),
     ("truncation", a_tail_that_only_training_read),
     ("fragmentation", a_shattered_language),
 ]
 
+    ("slices", a_slice_of_flipped_labels),
 
 @pytest.mark.parametrize(
     ("question", "plant"), FAULTS, ids=[f"{name}-{plant.__name__}" for name, plant in FAULTS]

@@ -57,9 +57,10 @@ FAULTS: list[tuple[str, Plant]] = [
     ("truncation", labels_in_the_cut_tail),
     ("truncation", a_tail_that_only_training_read),
     ("fragmentation", a_shattered_language),
+    ("slices", a_slice_of_flipped_labels),
 ]
 
-    ("slices", a_slice_of_flipped_labels),
+
 
 @pytest.mark.parametrize(
     ("question", "plant"), FAULTS, ids=[f"{name}-{plant.__name__}" for name, plant in FAULTS]

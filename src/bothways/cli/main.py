@@ -53,8 +53,13 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("finetune", "fine-tune an encoder on labelled data and report how good it is"),
         Command("evaluate", "score a fine-tuned model on labelled data, with intervals"),
         Command("diagnose", "ask what the score hides, and write a page that says it"),
+        Command("compare", "judge two models on the same data: is one shown to be better?"),
     ),
-    "Make smaller": (Command("distill", "make a smaller model that does what a larger one does"),),
+    "Make smaller": (
+        Command("choose", "find the smallest encoder that reaches a target"),
+        Command("distill", "make a smaller model that does what a larger one does"),
+        Command("quantize", "run a model in 8-bit integers, as far as that costs little"),
+    ),
     "Use": (
         Command("predict", "run a fine-tuned model over a file"),
         Command("embed", "turn texts into vectors"),

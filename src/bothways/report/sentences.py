@@ -20,6 +20,8 @@ NEXT_STEPS = {
     "baseline": "read the commonest mistakes, then train with more or cleaner examples, or use "
     "the simpler baseline",
     "calibration": "set the temperature on the dev data before using the probabilities",
+    "compare": "take the model that is shown to be better; where neither is, the smaller or faster "
+    "one, or label more examples",
     "domain": "label some texts like those the model will meet, and train with them",
     "duplicates": "take the duplicates out of one side and judge again",
     "errors": "read the examples of the weakest label: too few, too alike, or labelled two ways?",

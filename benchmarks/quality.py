@@ -233,6 +233,28 @@ def differences(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What makes a row another one; what is trivial has no seed."""
+    named = (row["task"], row["side"])
+    return named if row["side"] == TRIVIAL else (*named, row["seed"])
+
+
+def stored(table: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The rows of a table by their keys; none where there is no file."""
+    rows = json.loads(table.read_text("utf-8")) if table.exists() else []
+    return {key_of(row): row for row in rows}
+
+
+def store(table: Path, rows: dict[tuple[Any, ...], dict[str, Any]]) -> None:
+    """Write a table, a row a line, by task, side and seed."""
+    from bothways.files import write_text
+
+    table.parent.mkdir(parents=True, exist_ok=True)
+    places = {name: place for place, name in enumerate(JOBS)}
+    ordered = sorted(rows, key=lambda key: (places[key[0]], *key[1:]))
+    write_text(table, "[\n" + ",\n".join(json.dumps(rows[key]) for key in ordered) + "\n]\n")
+
+
 def main() -> None:
     """Make the row that is asked for, or say what is there."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -244,25 +266,18 @@ def main() -> None:
     parser.add_argument("--table", type=Path, default=TABLE)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    rows = json.loads(options.table.read_text("utf-8")) if options.table.exists() else []
-
-    def rows_of(side: str, seed: int | None = None) -> list[dict[str, Any]]:
-        key = {"task": options.only, "side": side} | ({} if seed is None else {"seed": seed})
-        return [row for row in rows if all(row[name] == value for name, value in key.items())]
-
     if options.only:
-        sides = [] if rows_of(options.side, options.seed) else [options.side]
-        sides += [] if rows_of(TRIVIAL) else [TRIVIAL]
-        if sides:
-            rows += run(options.only, options.seed, sides)
-            options.table.parent.mkdir(parents=True, exist_ok=True)
-            lines = ",\n".join(json.dumps(row) for row in rows)
-            options.table.write_text(f"[\n{lines}\n]\n", "utf-8")
-        (row,) = rows_of(options.side, options.seed)
-        shown: Any = {name: value for name, value in row.items() if name != "scores"}
-        shown[TRIVIAL] = rows_of(TRIVIAL)[0]["value"]
+        side, easy = (options.only, options.side, options.seed), (options.only, TRIVIAL)
+        missing = [key for key in (side, easy) if key not in stored(options.table)]
+        if missing:
+            made = run(options.only, options.seed, [key[1] for key in missing])
+            # Read again: others may have added theirs meanwhile.
+            store(options.table, {key_of(row): row for row in made} | stored(options.table))
+        rows = stored(options.table)
+        shown: Any = {name: value for name, value in rows[side].items() if name != "scores"}
+        shown[TRIVIAL] = rows[easy]["value"]
     else:
-        shown = differences(rows)
+        shown = differences(list(stored(options.table).values()))
     print(json.dumps(shown) if options.json else json.dumps(shown, indent=2))
 
 

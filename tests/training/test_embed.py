@@ -140,6 +140,40 @@ def test_training_goes_on_from_the_vectors_of_the_folder(folder: Path, tmp_path:
     assert (made.pool.modes, made.prompts) == (("mean",), {"query": "the "})
 
 
+def test_prompts_stand_before_the_texts_that_are_learned_and_are_stored(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    prompted = tmp_path / "prompted.jsonl"
+    rows = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
+    lines = [
+        {"anchor": "it was " + row["anchor"], "positive": "a film " + row["positive"]}
+        for row in rows
+    ]
+    prompted.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    by_hand = embedding(folder, tmp_path / "hand", data={"train": prompted}, loop={"epochs": 1})
+    finetune(by_hand)
+    flags = {"query_prompt": "it was ", "document_prompt": "a film "}
+    finetune(embedding(folder, tmp_path / "flags", loop={"epochs": 1}, embed=flags))
+    made, same = (bothways.load(tmp_path / name) for name in ("flags", "hand"))
+    pair = ("the story ended", "a great story")
+    theirs = SentenceTransformer(str(tmp_path / "flags"), device="cpu")
+    for side, encode, text in zip(
+        ("query", "document"), (theirs.encode_query, theirs.encode_document), pair, strict=True
+    ):
+        vectors = made.embed([text], prompt=side).vectors
+        np.testing.assert_array_equal(vectors, same.embed([flags[f"{side}_prompt"] + text]).vectors)
+        np.testing.assert_allclose(vectors, encode([text]), atol=1e-5)
+    (score,) = made.predict([pair])
+    (expected,) = same.predict([("it was " + pair[0], "a film " + pair[1])])
+    assert getattr(score, "score", None) == getattr(expected, "score", 0)
+    # A model that has prompts is not trained without them in silence.
+    again = embedding(folder, tmp_path / "again", model=tmp_path / "flags", loop={"epochs": 1})
+    finetune(again)
+    assert "the model has the prompts query ('it was '), document ('a film ')" in caplog.text
+
+
 def test_what_cannot_be_compared_is_refused(folder: Path, tmp_path: Path) -> None:
     """sentence-transformers#2916, #3189: parts of a step are no larger batch."""
     for loop, parts in (

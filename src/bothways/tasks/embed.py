@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bothways.checkpoints.parts import Parts
 from bothways.data.collate import Source
 from bothways.data.retrieval import RetrievalSet
 from bothways.data.rows import Row
@@ -28,9 +29,10 @@ from bothways.metrics.similarity import cosine, pearson, spearman
 from bothways.model.config import EncoderConfig
 from bothways.model.layout import Batch
 from bothways.model.sentence import Pool, SentenceNormalize, SentenceVector
-from bothways.tasks.columns import refuse
 from bothways.tasks.embed_examples import (
     EmbedExample,
+    check_negatives,
+    check_pairs,
     known_positives,
     pairs_of,
     read_examples,
@@ -70,6 +72,7 @@ class EmbedTask:
         margin: of `triplet`.
         dimensions: numbers of first values of a vector that shall do alone (Matryoshka); empty
             for whole vectors only.
+        query_prompt, document_prompt: put before the anchor and before all other texts.
         piece_tokens: most tokens whose activations are in memory at once; None for the default.
         pooling: how token states become a vector; auto is as the folder says, else the mean.
         score_range: of the training examples, where they are scored.
@@ -88,6 +91,8 @@ class EmbedTask:
     scale: float = 20.0
     margin: float = 0.3
     dimensions: tuple[int, ...] = ()
+    query_prompt: str | None = None
+    document_prompt: str | None = None
     piece_tokens: int | None = None
     pooling: VectorPooling = "auto"
     score_range: tuple[float, float] | None = None
@@ -218,19 +223,7 @@ class EmbedTask:
             counted(negatives, "hard negative"),
             counted(len(positives), "anchor"),
         )
-        bare = [e.place or f"example {n}" for n, e in enumerate(examples) if not e.negatives]
-        if self.chosen_loss == "triplet" and bare:
-            refuse(
-                "examples without a negative",
-                bare,
-                "triplets need one each: name its column with --negative, find some with `bothways "
-                "mine negatives`, or use --loss-function negatives",
-            )
-        if negatives == 0 and len({text_id(example.pair or "") for example in examples}) < 2:
-            raise DataError(
-                "all second texts are the same, and no negatives are given: there is nothing to "
-                "tell apart. Is the column the right one (--text-pair)?"
-            )
+        check_negatives(examples, needed=self.chosen_loss == "triplet")
         return replace(fitted, positives=positives)
 
     def check(self, examples: Sequence[EmbedExample]) -> None:
@@ -239,15 +232,7 @@ class EmbedTask:
         Raises:
             DataError: with each such example's file and line.
         """
-        named = [(each, each.place or f"example {n}") for n, each in enumerate(examples)]
-        lacking = {
-            "a second text": [place for each, place in named if each.pair is None],
-            "a score": [place for each, place in named if self.scored and each.score is None],
-        }
-        for what, places in lacking.items():
-            if places:
-                advice = "training and judging need pairs (--text-pair, --label)"
-                refuse(f"examples without {what}", places, advice)
+        check_pairs(examples, scored=self.scored)
 
     def encode(
         self, example: EmbedExample, tokenizer: Tokenizer, policy: CutPolicy
@@ -274,7 +259,12 @@ class EmbedTask:
                 "an embedder predicts how alike two texts are, and got single ones; give pairs "
                 "(--text-pair), or take their vectors with `bothways embed`"
             )
-        texts = [text for example in examples for text in example.texts]
+        before = (self.query_prompt or "", self.document_prompt or "")
+        texts = [
+            before[min(window, POSITIVE)] + text
+            for example in examples
+            for window, text in enumerate(example.texts)
+        ]
         windows, ledger = tokenizer.encode_many(texts, policy=policy)
         each = iter(encoding for (encoding,) in windows)
         return [[next(each) for _ in example.texts] for example in examples], ledger
@@ -375,6 +365,13 @@ class EmbedTask:
             number if example.group is None else example.group
             for number, example in enumerate(examples)
         ]
+
+    def finish(self, parts: Parts) -> Parts:
+        """The trained parts, whose prompts are those of training, in place."""
+        given = {"query": self.query_prompt, "document": self.document_prompt}
+        assert parts.sentence is not None
+        parts.sentence.prompts |= {name: text for name, text in given.items() if text is not None}
+        return parts
 
     def state(self) -> dict[str, Any]:
         """What `bothways.json` keeps under "task"."""

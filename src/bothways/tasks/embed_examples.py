@@ -121,6 +121,49 @@ def pairs_of(found: RetrievalSet) -> list[EmbedExample]:
     ]
 
 
+def check_pairs(examples: Sequence[EmbedExample], *, scored: bool) -> None:
+    """Refuse examples without a second text, and without a score where there are scores.
+
+    Raises:
+        DataError: with each such example's file and line.
+    """
+    named = [(each, each.place or f"example {n}") for n, each in enumerate(examples)]
+    lacking = {
+        "a second text": [place for each, place in named if each.pair is None],
+        "a score": [place for each, place in named if scored and each.score is None],
+    }
+    for what, places in lacking.items():
+        if places:
+            advice = "training and judging need pairs (--text-pair, --label)"
+            refuse(f"examples without {what}", places, advice)
+
+
+def check_negatives(examples: Sequence[EmbedExample], *, needed: bool) -> None:
+    """Refuse pairs that have nothing to be told apart from.
+
+    Args:
+        examples: without scores.
+        needed: whether each needs a negative of its own.
+
+    Raises:
+        DataError: with each example's file and line, where that one lacks something.
+    """
+    bare = [each.place or f"example {n}" for n, each in enumerate(examples) if not each.negatives]
+    if needed and bare:
+        refuse(
+            "examples without a negative",
+            bare,
+            "triplets need one each: name its column with --negative, find some with `bothways "
+            "mine negatives`, or use --loss-function negatives",
+        )
+    same = len({text_id(example.pair or "") for example in examples}) < 2
+    if same and len(bare) == len(examples):
+        raise DataError(
+            "all second texts are the same, and no negatives are given: there is nothing to "
+            "tell apart. Is the column the right one (--text-pair)?"
+        )
+
+
 def text_id(text: str) -> int:
     """A number that equal texts share, whatever their case and spaces; 64 bits with a sign.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def finetune(settings: FinetuneSettings, *, on_event: OnEvent | None = None) -> 
         data = TrainingData.encode(read_splits(settings, task), model.tokenizer, policy)
     splits = data.splits
     metric = chosen_metric(settings, splits.task)  # which metrics there are may be up to the data
-    say_what_is_unusual(settings)
+    say_what_is_unusual(settings, {} if base.sentence is None else base.sentence.prompts)
     runner = Runner(
         settings, data=data, base=base, runtime=runtime, metric=metric, on_event=on_event
     )
@@ -199,8 +200,8 @@ def chosen_metric(settings: FinetuneSettings, task: Task[Any]) -> str:
     return metric
 
 
-def say_what_is_unusual(settings: FinetuneSettings) -> None:
-    """Log, once, what may surprise."""
+def say_what_is_unusual(settings: FinetuneSettings, prompts: Mapping[str, str]) -> None:
+    """Log, once, what may surprise; `prompts` are those of the folder."""
     if not settings.has_dev:
         logger.info(
             "neither --dev nor --dev-share is given: %s, and the last weights are kept",
@@ -213,6 +214,13 @@ def say_what_is_unusual(settings: FinetuneSettings) -> None:
             "--accumulate %d gives no more negatives: each part of a step compares its own texts "
             "only. A large --batch-size without it compares all, in the memory of --piece-tokens",
             settings.loop.accumulate,
+        )
+    asked = (settings.embed.query_prompt, settings.embed.document_prompt)
+    if settings.task == "embed" and prompts and asked == (None, None):
+        logger.warning(
+            "the model has the prompts %s, and nothing is put before the texts that it learns "
+            "from; --query-prompt and --document-prompt say what is",
+            ", ".join(f"{name} ({text!r})" for name, text in prompts.items()),
         )
     slow = max(settings.optim.learning_rate) < HEAD_ALONE_RATE
     if settings.network.freeze == "encoder" and slow:

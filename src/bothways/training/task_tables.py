@@ -62,6 +62,8 @@ class EmbedSettings:
         scale: of the cosines in negatives and cosent; the inverse of a temperature.
         margin: by how much a positive shall be nearer than a negative, in triplet.
         dimensions: first numbers of a vector that shall do alone, as in 384,192,96 (Matryoshka).
+        query_prompt: put before the first text of every example, such as "query: "; stored.
+        document_prompt: put before its other texts.
         piece_tokens: most tokens whose activations are in memory at once; a larger batch is
             computed piece by piece with the same result. Unset: 16384.
     """
@@ -71,6 +73,8 @@ class EmbedSettings:
     scale: float = 20.0
     margin: float = 0.3
     dimensions: tuple[int, ...] = ()
+    query_prompt: str | None = None
+    document_prompt: str | None = None
     piece_tokens: int | None = None
 
 

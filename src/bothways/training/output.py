@@ -61,7 +61,8 @@ def claim_output(settings: Settings, runtime: Runtime, runs: Sequence[Path]) -> 
     Args:
         settings: of the command.
         runtime: the first rank writes.
-        runs: folders whose checkpoints the command could go on from.
+        runs: folders whose checkpoints the command could go on from; none where it says itself
+            what it goes on from.
 
     Raises:
         TrainingError: when something is in it and neither resume nor overwrite is asked for, or
@@ -81,7 +82,11 @@ def claim_output(settings: Settings, runtime: Runtime, runs: Sequence[Path]) -> 
     if settings.resume and recipe.exists():
         before = read_recipe(type(settings), recipe)
         refuse_other_settings(before.deciding(), settings.deciding(), folder)
-    if settings.resume and not any(CheckpointStore(run, settings={}).steps() for run in runs):
+    if (
+        settings.resume
+        and runs
+        and not any(CheckpointStore(run, settings={}).steps() for run in runs)
+    ):
         logger.warning("%s has no checkpoint to resume from: starting at step 0", folder)
     runtime.wait()
     if runtime.is_main:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from bothways.checkpoints.card import CardFacts
@@ -119,6 +120,8 @@ def save_result(
     parts: Parts,
     report: Report,
     runs: Sequence[RunResult],
+    *,
+    log: Path | None = None,
 ) -> None:
     """Write the model folder.
 
@@ -128,6 +131,7 @@ def save_result(
         parts: the weights that are kept, nothing random in them.
         report: on held-out data.
         runs: all of them; the best run's metrics.jsonl becomes the folder's.
+        log: that file, where the runs have another folder than the model.
     """
     folder, task = settings.output, data.splits.task
     best = best_of(runs, task, settings)
@@ -165,8 +169,9 @@ def save_result(
         card=card(settings, data, report, best),
     )
     (spec,) = (spec for spec in grid(settings) if spec.name == best.name)
-    if spec.folder != folder:
-        shutil.copyfile(spec.folder / "metrics.jsonl", folder / "metrics.jsonl")
+    log = log or spec.folder / "metrics.jsonl"
+    if log.parent != folder:
+        shutil.copyfile(log, folder / "metrics.jsonl")
     write_report(report, folder)
 
 

@@ -1,0 +1,1 @@
+"""The smallest encoder that is good enough: candidates, evidence, rungs, the choice."""

@@ -1,0 +1,81 @@
+"""Ladders whose right rung is known: encoders that lack the words which decide."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bothways.checkpoints.parts import new_parts
+from bothways.checkpoints.save import save_parts
+from bothways.config import CommonSettings
+from bothways.ladder.settings import ChooseSettings, LabelledSettings
+from bothways.model.config import (
+    AttentionConfig,
+    EmbeddingsConfig,
+    EncoderConfig,
+    FeedForwardConfig,
+)
+from bothways.tokenization.tokenizer import load_tokenizer
+from bothways.training.run_tables import LoopSettings, NetworkSettings, OptimSettings
+from tests.training.tiny import BAD, GOOD, PLAIN, SPECIAL
+
+DECIDING = (*GOOD, *BAD)
+
+
+def save_encoder(folder: Path, *, layers: int, width: int = 16, words: Sequence[str]) -> Path:
+    """An encoder with random weights that knows some words and reads all others as [UNK]."""
+    folder.mkdir(parents=True)
+    known = [*SPECIAL, *PLAIN, *words]
+    (folder / "vocab.txt").write_text("\n".join(known) + "\n", encoding="utf-8")
+    config = EncoderConfig(
+        hidden_size=width,
+        num_layers=layers,
+        embeddings=EmbeddingsConfig(vocab_size=len(known), size=width, max_positions=24),
+        attention=AttentionConfig(num_heads=2, head_size=width // 2),
+        feedforward=FeedForwardConfig(size=2 * width),
+        initializer_range=0.1,
+    )
+    torch.manual_seed(layers)
+    save_parts(new_parts(config, tokenizer=load_tokenizer(folder)), folder)
+    return folder
+
+
+def write_reviews(path: Path, count: int, *, seed: int = 0, noise: float = 0.0) -> Path:
+    """Texts that are all different, with one word that decides; some labels turned over."""
+    draw = random.Random(seed)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        seen: set[str] = set()
+        while len(seen) < count:
+            good = len(seen) % 2 == 1
+            words = draw.choices(PLAIN, k=draw.randint(5, 12))
+            words.insert(draw.randint(0, len(words)), draw.choice(GOOD if good else BAD))
+            text = " ".join(words)
+            if text in seen:
+                continue
+            seen.add(text)
+            wrong = draw.random() < noise
+            writer.writerow([text, "good" if good != wrong else "bad"])
+    return path
+
+
+def choosing(output: Path, candidates: Sequence[Path | str], data: Path, **changes: Any) -> Any:
+    """Settings of short runs; what a test varies is given."""
+    whole = ChooseSettings(
+        output,
+        "accuracy=0.8",
+        candidates=tuple(map(str, candidates)),
+        files=LabelledSettings(data),
+        network=NetworkSettings(pooling="mean"),
+        optim=OptimSettings((1e-2,)),
+        loop=LoopSettings(epochs=3, batch_size=8, seeds=2),
+        common=CommonSettings(device="cpu"),
+    )
+    return dataclasses.replace(whole, **changes)

@@ -11,6 +11,10 @@ import pytest
 
 from bothways.tasks.classify import ClassifyExample
 from tests.diagnostics.planted import LABELS, Draw, Plant, Planted, detections, sentences
+from tests.diagnostics.planted_artifacts import (
+    a_label_leaked_by_punctuation,
+    a_second_text_that_does_alone,
+)
 
 
 def labels_in_the_cut_tail(draw: Draw, faulty: bool) -> Planted:
@@ -58,6 +62,8 @@ FAULTS: list[tuple[str, Plant]] = [
     ("truncation", a_tail_that_only_training_read),
     ("fragmentation", a_shattered_language),
     ("slices", a_slice_of_flipped_labels),
+    ("artifacts", a_label_leaked_by_punctuation),
+    ("artifacts", a_second_text_that_does_alone),
 ]
 
 

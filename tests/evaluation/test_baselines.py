@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bothways.data.readers import read_rows
-from bothways.evaluation.baselines import bag_of_words, bag_of_words_numbers, majority
+from bothways.evaluation.baselines import bag_of_words, bag_of_words_numbers
+from bothways.evaluation.linear import majority
 from bothways.tasks.classify import ClassifyExample, ClassifyTask
 
 

@@ -20,6 +20,7 @@ QUESTIONS: dict[str, str] = {
     "slices": "on which kinds of texts it is worse",
     "errors": "where the model is wrong, and sure of it",
     "baseline": "whether something simpler does as well",
+    "artifacts": "whether something tells the answer that should not",
 }
 
 

@@ -39,16 +39,16 @@ def choosing_parts(
     del others
     rivals: dict[str, list[ChoiceResult]] = {}
     if train is not None:
-        rivals["choices_only"] = _of_scores(examples, choices_alone(train, examples))
+        rivals["choices_only"] = results_of_scores(examples, choices_alone(train, examples))
     words = shared_words(
         [EmbedExample(*pair) for example in examples for pair in example.pairs], with_vectors=False
     )
     if words:
-        rivals["shared_words"] = _of_scores(examples, SURENESS * scores_of(words))
+        rivals["shared_words"] = results_of_scores(examples, SURENESS * scores_of(words))
     if task.positions:
         places = [*task.positions, *[0] * max(len(example.choices) for example in examples)]
         counts = [np.log1p(places[: len(example.choices)]) for example in examples]
-        rivals["usual_place"] = _of_scores(examples, np.concatenate(counts))
+        rivals["usual_place"] = results_of_scores(examples, np.concatenate(counts))
     findings = () if train is not None else (baselines_not_asked(),)
     return Parts(rivals, findings, (_place_table(examples, choice_results(results)),))
 
@@ -72,7 +72,7 @@ def choices_alone(
     return odds
 
 
-def _of_scores(
+def results_of_scores(
     examples: Sequence[ChoiceExample], scores: NDArray[np.float64]
 ) -> list[ChoiceResult]:
     """Results of scores of all choices one after another, by a softmax for each question."""

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bothways.evaluation.baselines import bag_of_words, majority
+from bothways.evaluation.baselines import bag_of_words
 from bothways.evaluation.findings import baselines_not_asked, errors_finding
 from bothways.evaluation.intervals import RESAMPLES, Units, intervals, of_perfect_share
+from bothways.evaluation.linear import majority
 from bothways.evaluation.parts import Parts
 from bothways.evaluation.result import Figure, Metric, Series, Table
 from bothways.metrics.classification import Confusion, label_scores

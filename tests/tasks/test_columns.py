@@ -79,8 +79,8 @@ def test_a_number_where_there_is_a_header_names_the_flag_for_files_without_one()
 
 
 def test_where_the_first_line_may_be_data_the_flag_for_it_is_named() -> None:
-    for names in (("I loved it", "pos"), ("good", "pos")):
-        with pytest.raises(DataError, match=r"is not obvious.*'pos' \(if the first.*--no-header"):
+    for names in (("I loved it", "pos"), ("good", "pos"), ("not good", "1")):
+        with pytest.raises(DataError, match=r"is not obvious.*' \(if the first.*--no-header"):
             find_columns(rows(*names), Columns(), labelled=True)
     numbered = rows("1", "2")
     named = [Row({"a": "x", "b": "y"}, "data.jsonl", 1)]

@@ -87,7 +87,8 @@ def columns_of(file: str, names: Iterable[str], *, hint: bool = True) -> str:
     listed = ", ".join(map(shown, there[:COLUMNS_SHOWN]))
     if len(there) > COLUMNS_SHOWN:
         listed += f" and {len(there) - COLUMNS_SHOWN} more"
-    if not hint or any(name.isdecimal() for name in there) or NAMING & {*PurePath(file).suffixes}:
+    numbered = there == [str(number) for number in range(1, len(there) + 1)]
+    if not hint or numbered or NAMING & {*PurePath(file).suffixes}:
         return listed
     return f"{listed} (if the first line is data and no header, give --no-header)"
 

@@ -52,9 +52,9 @@ def a_second_text_that_does_alone(draw: Draw, faulty: bool) -> Planted:
 
 
 def copies_across_splits(draw: Draw, faulty: bool) -> Planted:
-    """A tenth of the test texts stands in training, a word at the end changed."""
-    train, test = sentences(draw, 200, 12, sure=0.8), sentences(draw, 150, 12, sure=0.8)
+    """A fifth of the test texts is in training, but for a mark or a word at the end."""
+    train, test = sentences(draw, 150, 12), sentences(draw, 100, 12)
     if faulty:
-        copied = [train[number] for number in draw.choice(200, 15, replace=False).tolist()]
-        test[:15] = [replace(e, text=f"{e.text} {draw.choice(MARKS)}") for e in copied]
+        copied = [train[number] for number in draw.choice(150, 20, replace=False).tolist()]
+        test[:20] = [replace(e, text=f"{e.text} {draw.choice([*MARKS, 'ba'])}") for e in copied]
     return Planted(train, test)

@@ -14,6 +14,7 @@ from tests.diagnostics.planted import LABELS, Draw, Plant, Planted, detections, 
 from tests.diagnostics.planted_artifacts import (
     a_label_leaked_by_punctuation,
     a_second_text_that_does_alone,
+    copies_across_splits,
 )
 
 
@@ -64,6 +65,7 @@ FAULTS: list[tuple[str, Plant]] = [
     ("slices", a_slice_of_flipped_labels),
     ("artifacts", a_label_leaked_by_punctuation),
     ("artifacts", a_second_text_that_does_alone),
+    ("duplicates", copies_across_splits),
 ]
 
 

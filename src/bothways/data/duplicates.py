@@ -1,9 +1,9 @@
 """Near-duplicate texts, by MinHash (Broder 1997) with bands (Leskovec et al. 2014, chapter 3).
 
-A text is the set of its runs of five tokens. The smallest values of 128 hash functions over that
-set are its signature: the share of values that two signatures have in common estimates how alike
-the sets are (Jaccard's measure). Texts are compared only if one of 16 bands of 8 values agrees,
-which at a likeness of 0.8 happens in 95 % of all cases, and at 0.3 in 1 in 1,000.
+A text is the set of its runs of five tokens, or characters. The smallest values of 128 hash
+functions over that set are its signature: the share of values that two signatures have in common
+estimates how alike the sets are (Jaccard's measure). Texts are compared only if one of 16 bands of
+8 values agrees, which at a likeness of 0.8 happens in 95 % of all cases, and at 0.3 in 1 in 1,000.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ NUM_BANDS, BAND_SIZE = 16, 8
 NUM_HASHES = NUM_BANDS * BAND_SIZE
 THRESHOLD = 0.8
 PAIRS_AT_A_TIME = 1 << 16
+MOST_OF_BAND = 20
 
 Signatures = NDArray[np.uint32]
 
@@ -28,7 +29,7 @@ def signatures(texts: Sequence[NDArray[np.uint32]]) -> Signatures:
     """The signature of each text, (texts, NUM_HASHES).
 
     Args:
-        texts: token ids, at least one each.
+        texts: token ids, or code points of characters; at least one each.
 
     Example:
         >>> one, other = signatures([np.arange(99), np.arange(98)])
@@ -72,10 +73,7 @@ def near_duplicates(found: Signatures, threshold: float = THRESHOLD) -> NDArray[
     """
     duplicate = np.zeros(len(found), np.bool_)
     for band in range(NUM_BANDS):
-        key = np.zeros(len(found), np.uint64)
-        for column in range(band * BAND_SIZE, (band + 1) * BAND_SIZE):
-            key = mix(key + found[:, column])
-        _, first, group = np.unique(key, return_index=True, return_inverse=True)
+        _, first, group = np.unique(_key(found, band), return_index=True, return_inverse=True)
         like = first[group]
         rows = np.flatnonzero((like != np.arange(len(found))) & ~duplicate)
         for start in range(0, len(rows), PAIRS_AT_A_TIME):
@@ -83,3 +81,42 @@ def near_duplicates(found: Signatures, threshold: float = THRESHOLD) -> NDArray[
             alike = (found[some] == found[like[some]]).mean(axis=1) >= threshold
             duplicate[some[alike]] = True
     return duplicate
+
+
+def candidates(
+    known: Signatures, new: Signatures, *, most: int = MOST_OF_BAND
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of texts that have a band in common, and so may be alike; each pair once.
+
+    Args:
+        known: signatures.
+        new: signatures of texts that are compared with those.
+        most: of the texts with the same band, how many of the first a text is paired with.
+
+    Returns:
+        Indices of new texts and, as many, of known ones.
+
+    Example:
+        >>> known = signatures([np.arange(9), np.arange(99)])
+        >>> [side.tolist() for side in candidates(known, signatures([np.arange(99)]))]
+        [[0], [1]]
+    """
+    pairs = [np.empty(0, np.int64)]
+    for band in range(NUM_BANDS):
+        key = _key(known, band)
+        order = np.argsort(key, kind="stable")
+        wanted = _key(new, band)
+        first, last = (np.searchsorted(key[order], wanted, side) for side in ("left", "right"))
+        for step in range(min(most, int((last - first).max(initial=0)))):
+            rows = np.flatnonzero(first + step < last)
+            pairs.append(rows * len(known) + order[first[rows] + step])
+    rows, others = np.divmod(np.unique(np.concatenate(pairs)), max(len(known), 1))
+    return rows, others
+
+
+def _key(found: Signatures, band: int) -> NDArray[np.uint64]:
+    """One number for the values of a band, of each text."""
+    key = np.zeros(len(found), np.uint64)
+    for column in range(band * BAND_SIZE, (band + 1) * BAND_SIZE):
+        key = mix(key + found[:, column])
+    return key

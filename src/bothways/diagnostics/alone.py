@@ -23,6 +23,7 @@ from bothways.diagnostics.learners import Learner, learner
 from bothways.errors import NotAsked
 from bothways.evaluation.answering import sentences
 from bothways.evaluation.baselines import have_words, word_features
+from bothways.inference.model import Model
 from bothways.tasks.answer_reading import AnswerExample
 from bothways.tasks.classify import ClassifyExample
 from bothways.tasks.results import AnswerResult, Result
@@ -102,16 +103,22 @@ def learned_from(evidence: Evidence, most: int = TRAINED) -> Sequence[Any]:
     return [train[index] for index in np.sort(chosen).tolist()]
 
 
-def vectors_of(evidence: Evidence, rows: Sequence[Texts]) -> NDArray[np.float32]:
-    """(rows, hidden) means of the frozen encoder's last states."""
+def vectors_of(
+    evidence: Evidence, rows: Sequence[Texts], model: Model | None = None
+) -> NDArray[np.float32]:
+    """(rows, hidden) means of the last states of the model's frozen encoder, or another's."""
     texts = [row.text if row.pair is None else (row.text, row.pair) for row in rows]
-    return evidence.model.embed(
-        texts,
-        pooling="mean",
-        normalize=False,
-        max_length=evidence.policy.max_length,
-        batch_tokens=evidence.batch_tokens,
-    ).vectors
+    return (
+        (model or evidence.model)
+        .embed(
+            texts,
+            pooling="mean",
+            normalize=False,
+            max_length=evidence.policy.max_length,
+            batch_tokens=evidence.batch_tokens,
+        )
+        .vectors
+    )
 
 
 def by_vectors(

@@ -21,6 +21,7 @@ QUESTIONS: dict[str, str] = {
     "errors": "where the model is wrong, and sure of it",
     "baseline": "whether something simpler does as well",
     "artifacts": "whether something tells the answer that should not",
+    "duplicates": "what the training data has too, or the data twice",
 }
 
 

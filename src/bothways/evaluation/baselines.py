@@ -22,8 +22,8 @@ from bothways.tasks.texts import Texts
 
 # Words; in scripts written without spaces (Thai, Lao, Burmese, Khmer, Chinese, Japanese) every
 # character, so that pairs of neighbours serve as words.
-_UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-TOKEN_PATTERN = rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+"
+UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+TOKEN_PATTERN = rf"[{UNSPACED}]|[^\W{UNSPACED}]+"
 
 
 def bag_of_words(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -54,6 +54,8 @@ class Planted:
         columns: metadata of the test examples.
         options: of the question.
         change: what is done to the trained head.
+        pooling: what the head reads.
+        blind: whether the first token sees nothing but itself.
     """
 
     train: Sequence[ClassifyExample]
@@ -63,6 +65,8 @@ class Planted:
     columns: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     change: Callable[[ClassificationHead], None] | None = None
+    pooling: Literal["cls", "mean"] = "mean"
+    blind: bool = False
 
 
 Plant = Callable[[Draw, bool], Planted]
@@ -125,11 +129,15 @@ def stand_in(planted: Planted) -> Model:
     task = ClassifyTask().fit(planted.train)
     length = planted.learned_length or planted.max_length
     texts = [e.text if e.pair is None else (e.text, e.pair) for e in planted.train]
-    vectors = Model(tiny()).embed(texts, max_length=length, policy="head").vectors
+    encoder = tiny(blind=planted.blind)
+    embedder = Model(encoder)
+    vectors = embedder.embed(
+        texts, pooling=planted.pooling, max_length=length, policy="head"
+    ).vectors
     fitted = LogisticRegression(C=100.0, max_iter=300).fit(
         vectors, [e.label for e in planted.train]
     )
-    head = ClassificationHead(vectors.shape[1], len(task.labels), pooling="mean")
+    head = ClassificationHead(vectors.shape[1], len(task.labels), pooling=planted.pooling)
     weight, bias = fitted.coef_, fitted.intercept_
     if len(task.labels) == 2:  # one row of weights, of the second label
         weight, bias = np.concatenate([0 * weight, weight]), np.concatenate([0 * bias, bias])
@@ -139,7 +147,7 @@ def stand_in(planted: Planted) -> Model:
         if planted.change is not None:
             planted.change(head)
     parts = adapt(
-        tiny(),
+        encoder,
         head,
         labels=task.labels,
         problem_type="single_label_classification",
@@ -151,8 +159,12 @@ def stand_in(planted: Planted) -> Model:
 
 
 @cache
-def tiny() -> Parts:
-    """A random encoder of one layer, 64 wide, that knows the words of VOCABULARY."""
+def tiny(*, blind: bool = False) -> Parts:
+    """A random encoder of one layer, 64 wide, that knows the words of VOCABULARY.
+
+    Args:
+        blind: no token sees another.
+    """
     with tempfile.TemporaryDirectory() as folder:
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *VOCABULARY]
         letters = sorted({letter for word in words for letter in word.strip("[]").lower()})
@@ -168,7 +180,11 @@ def tiny() -> Parts:
         dropout=0.0,
     )
     torch.manual_seed(0)
-    return new_parts(config, tokenizer=tokenizer)
+    parts = new_parts(config, tokenizer=tokenizer)
+    if blind:
+        named = dict(parts.encoder.named_parameters())
+        torch.nn.init.zeros_(named["layers.0.attention.output.weight"])
+    return parts
 
 
 def sentence(draw: Draw, label: str, words: int = 8, *, sure: float = 0.9) -> str:

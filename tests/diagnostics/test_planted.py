@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from bothways.tasks.classify import ClassifyExample
-from tests.diagnostics.planted import LABELS, Draw, Plant, Planted, detections, sentences
+from tests.diagnostics.planted import LABELS, PLAIN, Draw, Plant, Planted, detections, sentences
 from tests.diagnostics.planted_artifacts import (
     a_label_leaked_by_punctuation,
     a_second_text_that_does_alone,
@@ -58,10 +58,34 @@ def a_slice_of_flipped_labels(draw: Draw, faulty: bool) -> Planted:
     return Planted(train, test, columns={"source": source, **chance})
 
 
+def a_first_token_that_sees_nothing(draw: Draw, faulty: bool) -> Planted:
+    """The head reads it, though the mean would tell the label."""
+    train, test = sentences(draw, 150), sentences(draw, 100)
+    return Planted(train, test, pooling="cls" if faulty else "mean", blind=True)
+
+
+def a_test_of_another_domain(draw: Draw, faulty: bool) -> Planted:
+    """Half of the test texts are about other things than any training text."""
+    train, test = sentences(draw, 200), sentences(draw, 120)
+    half = len(PLAIN) // 2
+
+    def moved(examples: list[ClassifyExample], by: int) -> list[ClassifyExample]:
+        other = {PLAIN[at]: PLAIN[at % half + by] for at in range(len(PLAIN))}
+        return [
+            replace(e, text=" ".join(other.get(word, word) for word in e.text.split()))
+            for e in examples
+        ]
+
+    train, near, far = moved(train, 0), moved(test[:60], 0), moved(test[60:], half * faulty)
+    return Planted(train, near + far)
+
+
 FAULTS: list[tuple[str, Plant]] = [
     ("truncation", labels_in_the_cut_tail),
     ("truncation", a_tail_that_only_training_read),
     ("fragmentation", a_shattered_language),
+    ("pooling", a_first_token_that_sees_nothing),
+    ("domain", a_test_of_another_domain),
     ("slices", a_slice_of_flipped_labels),
     ("artifacts", a_label_leaked_by_punctuation),
     ("artifacts", a_second_text_that_does_alone),

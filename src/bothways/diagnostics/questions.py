@@ -17,6 +17,8 @@ from bothways.evaluation.result import Figure, Finding, Table
 QUESTIONS: dict[str, str] = {
     "truncation": "what was cut, and what it cost",
     "fragmentation": "into how many pieces words are broken, and what it costs",
+    "pooling": "whether another vector of the encoder says more",
+    "domain": "how far the texts are from the training texts",
     "slices": "on which kinds of texts it is worse",
     "errors": "where the model is wrong, and sure of it",
     "baseline": "whether something simpler does as well",

@@ -17,12 +17,15 @@ class DiagnoseSettings:
         only: questions to ask; unset: all of them.
         slices: metadata columns by which examples are told apart.
         compare_tokenizers: folders or hub names of tokenizers to read the same texts with.
+        masked_lm: folder or hub name of a masked language model that says how expected texts are;
+            unset: the model's own head, if it has one.
         all: ask of all examples, not of a sample of 2,000.
     """
 
     only: tuple[str, ...] = ()
     slices: tuple[str, ...] = ()
     compare_tokenizers: tuple[str, ...] = ()
+    masked_lm: str | None = None
     all: bool = False
 
     def check(self) -> None:
@@ -39,4 +42,7 @@ class DiagnoseSettings:
 
     def options(self) -> dict[str, dict[str, Any]]:
         """What single questions are told besides the evidence."""
-        return {"fragmentation": {"compare": self.compare_tokenizers}}
+        return {
+            "fragmentation": {"compare": self.compare_tokenizers},
+            "domain": {"masked_lm": self.masked_lm},
+        }

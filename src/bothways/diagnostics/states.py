@@ -64,7 +64,8 @@ class Listener:
         shape = (encoder.config.num_layers + 1, len(owners), encoder.config.hidden_size)
         starts = np.flatnonzero(np.r_[True, np.diff(owners) > 0])
         self._start_of = torch.from_numpy(starts)
-        self.states = States(*(np.empty(shape, np.float32) for _ in POOLINGS), owners)
+        cls, mean, largest = (np.empty(shape, np.float32) for _ in POOLINGS)
+        self.states = States(cls, mean, largest, owners)
 
     def reads(self, others: Any) -> Callable[[Sequence[Source]], dict[str, Tensor]]:
         """What a batch has to hold: which sequence each is, and what the head needs."""

@@ -16,6 +16,7 @@ from tests.diagnostics.planted_artifacts import (
     a_second_text_that_does_alone,
     copies_across_splits,
 )
+from tests.diagnostics.planted_noise import a_mark_that_tells_the_label
 
 
 def labels_in_the_cut_tail(draw: Draw, faulty: bool) -> Planted:
@@ -87,6 +88,7 @@ FAULTS: list[tuple[str, Plant]] = [
     ("pooling", a_first_token_that_sees_nothing),
     ("domain", a_test_of_another_domain),
     ("slices", a_slice_of_flipped_labels),
+    ("noise", a_mark_that_tells_the_label),
     ("artifacts", a_label_leaked_by_punctuation),
     ("artifacts", a_second_text_that_does_alone),
     ("duplicates", copies_across_splits),

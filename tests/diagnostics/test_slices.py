@@ -57,6 +57,13 @@ def test_the_worst_slice_comes_first_and_is_no_better_than_it_is(evidence: Evide
     assert figure.series[0].x[0] == "source: bad"
 
 
+def test_the_same_examples_by_two_names_are_named_once(evidence: Evidence) -> None:
+    twice = replace(evidence, columns={**evidence.columns, "again": evidence.columns["source"]})
+    (finding,) = slices(twice).findings()
+    assert finding.numbers["behind"] == 2
+    assert "Lower too" not in finding.text
+
+
 def test_what_is_computed_at_once_is_what_is_computed_one_by_one(evidence: Evidence) -> None:
     found = find_slices(evidence).slices
     some = np.random.default_rng(0).integers(0, 160, 160)

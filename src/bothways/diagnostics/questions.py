@@ -20,6 +20,7 @@ QUESTIONS: dict[str, str] = {
     "pooling": "whether another vector of the encoder says more",
     "domain": "how far the texts are from the training texts",
     "slices": "on which kinds of texts it is worse",
+    "noise": "what typos, other cases and lost marks cost",
     "errors": "where the model is wrong, and sure of it",
     "baseline": "whether something simpler does as well",
     "artifacts": "whether something tells the answer that should not",

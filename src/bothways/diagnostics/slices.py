@@ -115,7 +115,7 @@ class Slices:
         else:
             large = [each for each in self.behind if self._is_far(each)]
             severity = "alarm" if large else "note"
-            worst, *others = (large or self.behind)[: NAMED + 1]
+            worst, *others = _distinct(large or self.behind)[: NAMED + 1]
             assert worst.gap
             text = (
                 f"Of {counted(count, 'slice')} the worst is {worst.slice} "
@@ -197,6 +197,14 @@ def slices(evidence: Evidence) -> Slices:
         tuple(small),
         found.told,
     )
+
+
+def _distinct(judged: Sequence[Judged]) -> list[Judged]:
+    """The first of those that are the same examples by other names, such as script and language."""
+    found: dict[bytes, Judged] = {}
+    for each in judged:
+        found.setdefault(each.slice.those.tobytes(), each)
+    return list(found.values())
 
 
 def _rank(each: Judged) -> tuple[float, float]:

@@ -32,6 +32,7 @@ __all__ = [
     "FLOATS",
     "HEAD_NAME",
     "INDEX_NAME",
+    "INT8_NAME",
     "WEIGHTS_NAME",
     "Staged",
     "WeightFiles",
@@ -49,6 +50,8 @@ __all__ = [
 WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
 HEAD_NAME = "head.safetensors"
+# Weights of layers that run in int8, beside the float ones.
+INT8_NAME = "int8.safetensors"
 # Says what the graph beside it is, in a folder that was exported for another engine.
 EXPORT_NAME = "export.json"
 DEFAULT_SHARD_SIZE = 5_000_000_000

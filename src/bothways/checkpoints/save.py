@@ -21,6 +21,7 @@ from bothways.checkpoints.files import (
     EXPORT_NAME,
     HEAD_NAME,
     INDEX_NAME,
+    INT8_NAME,
     WEIGHTS_NAME,
     Staged,
     stage_weights,
@@ -40,7 +41,7 @@ from bothways.tokenization.passport import make_passport
 
 # Copies of the weights in other forms, which other weights make wrong.
 _STALE = (
-    "int8.safetensors",
+    INT8_NAME,
     EXPORT_NAME,
     *("model.onnx", "model.onnx.data", "model.xml", "model.bin", "model.pt2"),
 )
@@ -106,6 +107,8 @@ def save_parts(
         for stale in _STALE:
             if not (files.staging / stale).exists():
                 files.remove(stale)
+        if not (files.staging / INT8_NAME).exists():
+            settings.pop("int8", None)
         if parts.tokenizer is not None:
             parts.tokenizer.stage(files)
             settings["passport"] = make_passport(parts.tokenizer) | make_vectors(parts)

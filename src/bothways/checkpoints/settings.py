@@ -11,6 +11,7 @@
     files        how data files are read: format, encoding, header, quoting
     policy       what is kept of a text that is too long
     passport     sample texts with their ids, and a few output numbers
+    int8         how the int8 weights beside the float ones were judged
     provenance   where the model comes from: data, settings, versions
 
 Each key is absent where there is nothing to say; keys that are not known here are kept.
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bothways.errors import CheckpointError
-from bothways.files import read_json_object
+from bothways.files import read_json_object, write_json
 
 SETTINGS_NAME = "bothways.json"
 VERSION = 1
@@ -39,6 +40,7 @@ _KINDS: dict[str, type] = {
     "files": dict,
     "policy": str,
     "passport": dict,
+    "int8": dict,
     "provenance": dict,
 }
 
@@ -75,3 +77,13 @@ def settings_content(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What to write: the version first, and no empty keys."""
     kept = {key: value for key, value in settings.items() if value not in (None, [], {}, ())}
     return {**kept, "version": VERSION} if "version" in kept else {"version": VERSION, **kept}
+
+
+def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Replace the bothways.json of a model folder, and nothing else.
+
+    Args:
+        folder: of the model.
+        settings: all of its content.
+    """
+    write_json(folder / SETTINGS_NAME, settings_content(settings))

@@ -38,3 +38,22 @@ def version(parameter: nn.Parameter) -> tuple[int, int]:
     A parameter made in inference mode does not count its changes.
     """
     return (0 if parameter.is_inference() else parameter._version, _STEPS.now())
+
+
+class Known:
+    """A parameter as it was when a copy of it was made.
+
+    Parameter and memory are held, because an identity or an address alone may come again.
+    """
+
+    def __init__(self, parameter: nn.Parameter) -> None:
+        self.parameter, self.memory = parameter, parameter.detach()
+        self.version = version(parameter)
+
+    def is_still(self, parameter: nn.Parameter) -> bool:
+        """Whether nothing has changed; `module.to(...)` and back moves the memory alone."""
+        return (
+            parameter is self.parameter
+            and version(parameter) == self.version
+            and parameter.data_ptr() == self.memory.data_ptr()
+        )

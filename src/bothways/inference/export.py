@@ -28,6 +28,7 @@ from bothways.inference.exported import (
     ExportedHead,
     ExportedSentence,
 )
+from bothways.inference.int8_layers import in_float
 from bothways.inference.model import Model
 from bothways.inference.predictor import run
 from bothways.model.config import EncoderConfig
@@ -186,7 +187,8 @@ def export(
         settings={**model.parts.settings, **task},
         sentence=model.sentence if vectors else model.parts.sentence,
     )
-    save_parts(parts, folder, overwrite=overwrite, beside=beside, weights=to == "torch-export")
+    with in_float(model.encoder):
+        save_parts(parts, folder, overwrite=overwrite, beside=beside, weights=to == "torch-export")
     return made[0]
 
 

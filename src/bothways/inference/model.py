@@ -23,6 +23,7 @@ from bothways.inference.embedding import embedding_stream, text_token_vectors
 from bothways.inference.exported import load_exported
 from bothways.inference.filling import fill_masks
 from bothways.inference.inputs import Text, cut_policy, one_window, task_of
+from bothways.inference.int8_files import int8_to_save, use_stored_int8
 from bothways.inference.invariance import is_bit_invariant
 from bothways.inference.logits import head_stream
 from bothways.inference.predictor import CHUNK_TEXTS, chunks
@@ -367,7 +368,8 @@ class Model:
             folder: made when absent; the folder the model was loaded from is safe too.
             overwrite: allow a folder that holds a model.
         """
-        save_parts(self.parts, Path(folder), overwrite=overwrite)
+        with int8_to_save(self.encoder) as beside:
+            save_parts(self.parts, Path(folder), overwrite=overwrite, beside=beside)
 
 
 def load(
@@ -381,7 +383,7 @@ def load(
     Args:
         source: a folder in the Hugging Face layout or an exported one, or a hub name "org/model".
         device: None for the CPU.
-        dtype: of the weights; None for float32.
+        dtype: of the weights; None for float32, and for int8 where the folder has int8 weights.
 
     Raises:
         CheckpointError: with every problem of the folder at once.
@@ -393,4 +395,6 @@ def load(
     verify = Verification(parts)
     model = Model(parts)
     model.verify = verify
+    if dtype is None:
+        use_stored_int8(parts, verify)
     return model

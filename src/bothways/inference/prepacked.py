@@ -2,6 +2,7 @@
 
 oneDNN's linear runs faster on weights laid out for it beforehand, with the activation fused, and
 gives each row the same bits however many rows there are (two or more; a single row is doubled).
+Layers that have int8 weights (`int8_layers.py`) run on those.
 `install` puts a fast path in front of each projection of an encoder or head. The modules and
 their parameters stay what they are: `state_dict`, peft and captum see no difference. A copy is
 keyed by identity, version and memory of each parameter it was made from, is made again when one
@@ -15,12 +16,15 @@ count; change them under `torch.no_grad()`.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from bothways.inference.changes import version
+from bothways.inference.changes import Known
+from bothways.inference.int8 import Int8Linear, Int8Weight
+from bothways.inference.int8_layers import attached, int8_of
 from bothways.model.attention import Attention
 from bothways.model.config import Activation
 from bothways.model.disentangled import Distances, RelativeScores, RelativeTable
@@ -75,23 +79,26 @@ class PackedLinear:
         return result
 
 
-class _Known:
-    """A parameter as it was when a copy was made.
+Packed = PackedLinear | Int8Linear
 
-    Parameter and memory are held, because an identity or an address alone may come again.
+
+def _pack(layers: Sequence[nn.Linear], activation: Activation) -> Packed:
+    """Layers that read the same rows as one product, in int8 where all of them are.
+
+    An absent bias is zero where another is there.
     """
-
-    def __init__(self, parameter: nn.Parameter) -> None:
-        self.parameter, self.memory = parameter, parameter.detach()
-        self.version = version(parameter)
-
-    def is_still(self, parameter: nn.Parameter) -> bool:
-        """Whether nothing has changed; `module.to(...)` and back moves the memory alone."""
-        return (
-            parameter is self.parameter
-            and version(parameter) == self.version
-            and parameter.data_ptr() == self.memory.data_ptr()
-        )
+    biases: list[Tensor | None] = [layer.bias for layer in layers]
+    bias = None
+    if any(each is not None for each in biases):
+        whole = [
+            layer.weight.new_zeros(layer.out_features) if each is None else each.detach()
+            for layer, each in zip(layers, biases, strict=True)
+        ]
+        bias = torch.cat(whole)
+    int8 = [weight for weight in map(int8_of, layers) if weight is not None]
+    if len(int8) == len(layers):
+        return Int8Linear(Int8Weight.joined(int8), bias, activation)
+    return PackedLinear(torch.cat([layer.weight.detach() for layer in layers]), bias, activation)
 
 
 class _FastPath(Generic[Module]):
@@ -102,7 +109,8 @@ class _FastPath(Generic[Module]):
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self._made_from: list[_Known] = []
+        self._made_from: list[Known] = []
+        self._int8: list[object] = []
         self._packed: Any = None
 
     def linears(self) -> tuple[nn.Module, ...]:
@@ -129,11 +137,12 @@ class _FastPath(Generic[Module]):
             return None
         read = (*linears, *self.tables())
         parameters = [parameter for module in read for parameter in module.parameters()]
-        if self._packed is None or not self._unchanged(parameters):
+        int8 = [attached(linear) for linear in linears]
+        if self._packed is None or int8 != self._int8 or not self._unchanged(parameters):
             if any(parameter.dtype != torch.float32 for parameter in parameters):
                 return None
-            self._packed = self.pack()
-            self._made_from = [_Known(parameter) for parameter in parameters]
+            self._packed, self._int8 = self.pack(), int8
+            self._made_from = [Known(parameter) for parameter in parameters]
         return self._packed
 
     def _unchanged(self, parameters: list[nn.Parameter]) -> bool:
@@ -156,13 +165,13 @@ class FastLinear(_FastPath[nn.Linear]):
         """The layer itself."""
         return (self.module,)
 
-    def pack(self) -> PackedLinear:
+    def pack(self) -> Packed:
         """Its weight."""
-        return PackedLinear(self.module.weight, self.module.bias, "identity")
+        return _pack((self.module,), "identity")
 
     def __call__(self, rows: Tensor) -> Tensor:
         """The layer's output."""
-        packed: PackedLinear | None = self.packed(rows)
+        packed: Packed | None = self.packed(rows)
         return nn.Linear.forward(self.module, rows) if packed is None else packed(rows)
 
 
@@ -173,18 +182,9 @@ class FastProjection(_FastPath[Attention]):
         """Query, key and value."""
         return self.module.query, self.module.key, self.module.value
 
-    def pack(self) -> PackedLinear:
+    def pack(self) -> Packed:
         """The three weights under one another; an absent bias is zero."""
-        layers = (self.module.query, self.module.key, self.module.value)
-        weight = torch.cat([layer.weight.detach() for layer in layers])
-        biases: list[Tensor | None] = [layer.bias for layer in layers]
-        if all(bias is None for bias in biases):
-            return PackedLinear(weight, None, "identity")
-        whole = [
-            layer.weight.new_zeros(layer.out_features) if bias is None else bias.detach()
-            for layer, bias in zip(layers, biases, strict=True)
-        ]
-        return PackedLinear(weight, torch.cat(whole), "identity")
+        return _pack((self.module.query, self.module.key, self.module.value), "identity")
 
     def __call__(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, (T, heads, head_size) each, views of one tensor."""
@@ -204,14 +204,13 @@ class FastFeedForward(_FastPath[FeedForward]):
         layers = (self.module.input, self.module.output)
         return layers if self.module.gate is None else (*layers, self.module.gate)
 
-    def pack(self) -> tuple[PackedLinear, PackedLinear, PackedLinear | None]:
+    def pack(self) -> tuple[Packed, Packed, Packed | None]:
         """Input with its activation, output, gate."""
         module = self.module
-        gate = module.gate
         return (
-            PackedLinear(module.input.weight, module.input.bias, module.activation),
-            PackedLinear(module.output.weight, module.output.bias, "identity"),
-            None if gate is None else PackedLinear(gate.weight, gate.bias, "identity"),
+            _pack((module.input,), module.activation),
+            _pack((module.output,), "identity"),
+            None if module.gate is None else _pack((module.gate,), "identity"),
         )
 
     def __call__(self, states: Tensor) -> Tensor:

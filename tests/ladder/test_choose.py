@@ -23,7 +23,7 @@ NAMES = ("small", "middle", "large")
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_reviews(tmp_path_factory.mktemp("data") / "reviews.csv", 300)
+    return write_reviews(tmp_path_factory.mktemp("data") / "reviews.csv", 250)
 
 
 def ladder(folder: Path, words: tuple[tuple[str, ...], ...]) -> list[Path]:

@@ -119,6 +119,7 @@ class Figure:
         kind: how to draw it.
         x_label, y_label: of the axes, with units.
         series: what is drawn.
+        level: a name and a value that is drawn across, or None.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Figure:
     x_label: str
     y_label: str
     series: tuple[Series, ...]
+    level: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True)

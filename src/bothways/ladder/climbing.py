@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bothways.checkpoints.parts import Parts
 from bothways.evaluation.intervals import Units
 from bothways.evaluation.result import Metric
 from bothways.ladder.candidates import Candidate
+from bothways.ladder.ceiling import probabilities_of
 from bothways.ladder.deciding import Bar, bound
 from bothways.ladder.settings import ChooseSettings
 from bothways.training.examples import TrainingData
@@ -38,6 +42,13 @@ class Rung:
     def from_dict(cls, values: Mapping[str, Any]) -> Rung:
         """As `dataclasses.asdict` gave it."""
         return cls(Metric(**values["score"]), values["runs"], values["best"])
+
+    def sentence(self, bar: Bar) -> str:
+        """The score and the bound that decides, in words."""
+        end = self.score.low if bar.direction == 1 else self.score.high
+        side = "at least" if bar.direction == 1 else "at most"
+        bound_ = "" if end is None else f" ({side} {end:.3f})"
+        return f"{bar.metric} {self.score.value:.3f}{bound_}"
 
     def cleared(self, bar: Bar) -> bool:
         """Whether the bound on the wrong side of the score is good enough."""
@@ -83,13 +94,16 @@ def train(
     return Trained(tune(candidate.data, parts), parts, runs, best)
 
 
-def judge(trained: Trained, bar: Bar, *, seed: int = 0) -> Rung:
+def judge(trained: Trained, bar: Bar, *, seed: int = 0) -> tuple[Rung, NDArray[np.float64] | None]:
     """The score on dev, with its bounds.
 
     Args:
         trained: a candidate.
         bar: what is good enough, and how many are looked at.
         seed: of the draws.
+
+    Returns:
+        The rung, and (examples, labels) probabilities on dev where each example has one label.
     """
     tuned, results = dev_results(trained.data, trained.parts)
     task, dev = tuned.splits.task, tuned.splits.dev
@@ -97,4 +111,5 @@ def judge(trained: Trained, bar: Bar, *, seed: int = 0) -> Rung:
     scorer, units = task.scorer(results, dev), Units.of(len(dev), task.units(dev))
     score = bound(lambda some: scorer(some)[bar.metric], units, bar, seed=seed)
     runs = {run.name: float(run.value or 0.0) for run in trained.runs}
-    return Rung(score, runs, trained.best.name)
+    rung = Rung(score, runs, trained.best.name)
+    return rung, probabilities_of(list(results), task.labels)

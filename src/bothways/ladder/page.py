@@ -1,85 +1,90 @@
-"""The page of a choice: every candidate with its cost, what it reached, and why it ended there."""
+"""The tables and plots of a choice: every candidate with its cost, what it reached, and why."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-from bothways.evaluation.result import Finding, Report, Table
+from bothways.evaluation.result import Figure, Series, Table, interval_columns
+from bothways.ladder.costs import Cost
 from bothways.ladder.deciding import Bar
 from bothways.ladder.entries import Entry
 
-if TYPE_CHECKING:
-    from bothways.ladder.choose import ChooseResult
+# Name of the plot -> what lies across, and its unit.
+ACROSS: dict[str, tuple[str, Callable[[Cost], float | None]]] = {
+    "latency": ("milliseconds a text", lambda cost: cost.latency_ms),
+    "memory": ("memory at work (MB)", lambda cost: cost.memory_mb),
+    "size": ("weights (MB)", lambda cost: cost.size_mb),
+}
 
 
-def ladder_report(result: ChooseResult, bar: Bar) -> Report:
-    """The report of the model that is saved, with what led to it in front."""
-    report = result.report
-    return dataclasses.replace(
-        report,
-        findings=(choice_finding(result, bar), *report.findings),
-        tables=(ladder_table(result, bar), *report.tables),
-    )
-
-
-def choice_finding(result: ChooseResult, bar: Bar) -> Finding:
-    """What was chosen and what it cost, in words."""
-    spent = (
-        f"{clock(result.spent_seconds)} were spent; fine-tuning all would have taken about "
-        f"{clock(result.all_seconds)}."
-    )
-    goal = f"{bar.metric} {'>=' if bar.direction == 1 else '<='} {bar.target:g}"
-    tested = result.report.metrics[bar.metric]
-    best = next(entry for entry in result.entries if entry.source == result.best)
-    if result.chosen is None:
-        text = (
-            f"No candidate is shown to reach {goal}. The best, {result.best}, has {best.why} on "
-            f"what chooses, and {tested} on what nothing was chosen by. {spent}"
-        )
-        return Finding("choice", "alarm", text)
-    text = (
-        f"{result.chosen} is the cheapest that reaches {goal}: {best.why} on what chooses "
-        f"(holds for all {bar.looks} looks together with 95 %), and {tested} on what nothing was "
-        f"chosen by. {spent}"
-    )
-    return Finding("choice", "fine" if result.target_met else "alarm", text)
-
-
-def ladder_table(result: ChooseResult, bar: Bar) -> Table:
-    """A row a candidate, cheapest first."""
+def ladder_tables(entries: Sequence[Entry], bar: Bar) -> tuple[Table, ...]:
+    """The candidates with costs and scores, with the reasons, and with the evidence."""
     columns = (
         "candidate",
         "outcome",
-        bar.metric,
-        f"{bar.metric} low",
-        f"{bar.metric} high",
+        *interval_columns(bar.metric),
         "ms a text",
         "memory (MB)",
         "size (MB)",
-        "seconds",
-        "why",
+        "training (s)",
     )
-    rows = tuple(_row(entry) for entry in result.entries)
-    return Table("ladder", "The candidates, cheapest first", columns, rows)
+    titles = {
+        "ladder": f"The candidates, cheapest first; {bar.metric} on what chooses, in bounds that "
+        "hold for all looks together",
+        "reasons": "Why each ended where it did",
+        "evidence": "Cheap evidence, from frozen states of what is learned from",
+    }
+    reasons = tuple((entry.name, entry.outcome, entry.why) for entry in entries)
+    tables = [
+        Table("ladder", titles["ladder"], columns, tuple(map(_row, entries))),
+        Table("reasons", titles["reasons"], ("candidate", "outcome", "why"), reasons),
+    ]
+    asked = [entry for entry in entries if entry.evidence is not None]
+    if asked:
+        rows = tuple(
+            (entry.name, entry.evidence.probe, entry.evidence.neighbours, entry.evidence.logme)
+            for entry in asked
+            if entry.evidence is not None
+        )
+        heads = ("candidate", "linear probe", "nearest neighbours", "LogME")
+        tables.append(Table("evidence", titles["evidence"], heads, rows))
+    return tuple(tables)
 
 
 def _row(entry: Entry) -> tuple[str | float | None, ...]:
     cost, rung = entry.cost, entry.rung
     return (
-        entry.source,
+        entry.name,
         entry.outcome,
         *((None, None, None) if rung is None else rung.score.cells),
         None if cost is None else round(cost.latency_ms, 2),
         None if cost is None or cost.memory_mb is None else round(cost.memory_mb, 1),
         None if cost is None else round(cost.size_mb, 1),
-        round(entry.seconds, 1) if rung is not None else None,
-        entry.why,
+        None if rung is None else round(entry.seconds, 1),
     )
 
 
-def clock(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+def pareto_figures(entries: Sequence[Entry], bar: Bar) -> tuple[Figure, ...]:
+    """The score of those that were tried over each cost, with the target across."""
+    figures = []
+    tried = [
+        (entry, entry.cost)
+        for entry in entries
+        if entry.rung is not None and entry.cost is not None
+    ]
+    for name, (label, across) in ACROSS.items():
+        series = tuple(
+            _point(entry, place) for entry, cost in tried if (place := across(cost)) is not None
+        )
+        if series:
+            title = f"{bar.metric} by {label}, in bounds that hold for all looks together"
+            level = (f"target {bar.target:g}", bar.target)
+            figures.append(Figure(name, title, "scatter", label, bar.metric, series, level))
+    return tuple(figures)
+
+
+def _point(entry: Entry, across: float) -> Series:
+    assert entry.rung is not None
+    score = entry.rung.score
+    low, high = (score.value if end is None else end for end in (score.low, score.high))
+    return Series(entry.name, (across,), (score.value,), (low,), (high,))

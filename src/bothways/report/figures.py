@@ -161,6 +161,9 @@ def _points(axes: Axes, figure: Figure) -> None:
             alpha=0.7,
             linewidths=0,
         )
+        if series.low is not None and series.high is not None:
+            x = _numbers_or_names(series)
+            axes.vlines(x, series.low, series.high, color=SERIES[number % len(SERIES)], alpha=0.7)
     _label_axes(axes, figure)
 
 
@@ -200,12 +203,15 @@ def _heat(axes: Axes, figure: Figure) -> None:
 def _label_axes(axes: Axes, figure: Figure) -> None:
     axes.set_xlabel(figure.x_label)
     axes.set_ylabel(figure.y_label)
+    if figure.level is not None:
+        name, value = figure.level
+        axes.axhline(value, color=INK, linewidth=0.9, linestyle=":", label=name)
     axes.grid(color=MUTED, alpha=0.25, linewidth=0.6)
     _legend(axes, figure)
 
 
 def _legend(axes: Axes, figure: Figure) -> None:
-    if len(figure.series) > 1:
+    if len(figure.series) > 1 or figure.level is not None:
         axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 

@@ -12,6 +12,8 @@ from bothways.errors import counted
 from bothways.evaluation.result import SEVERITIES, Finding, Report
 
 FINDINGS_SAID = 3
+# The question that a report may be about.
+LEADING = "choice"
 
 # What to do about a question whose answer is bad.
 NEXT_STEPS = {
@@ -19,6 +21,8 @@ NEXT_STEPS = {
     "attention": "look at the coloured texts before trusting single predictions",
     "baseline": "read the commonest mistakes, then train with more or cleaner examples, or use "
     "the simpler baseline",
+    "ceiling": "read the labels that every model contradicts, and correct those that are wrong",
+    "choice": "read below which is likelier to help: more labels, cleaner ones, another encoder",
     "calibration": "set the temperature on the dev data before using the probabilities",
     "compare": "take the model that is shown to be better; where neither is, the smaller or faster "
     "one, or label more examples",
@@ -37,10 +41,14 @@ NEXT_STEPS = {
 def sentences(report: Report) -> tuple[str, str, str, str, str]:
     """Five sentences: bad news, the score, good news, and the next step last.
 
-    The first metric of the report is taken for the main one.
+    What a report is about, where it is about a choice, comes before all of them. The first metric
+    of the report is taken for the main one.
     """
-    bad = [f.text for f in report.findings if f.severity in ("alarm", "note")][:FINDINGS_SAID]
-    good = [f.text for f in report.findings if f.severity not in ("alarm", "note")]
+    leading = [f for f in report.findings if f.question == LEADING]
+    others = [f for f in report.findings if f.question != LEADING]
+    bad = [f.text for f in others if f.severity in ("alarm", "note")]
+    bad = [*(f.text for f in leading), *bad][:FINDINGS_SAID]
+    good = [f.text for f in others if f.severity not in ("alarm", "note")]
     said = [*bad, _score(report), *good, *_fillers(report)][:4]
     if _score(report) not in said:
         said[-1] = _score(report)

@@ -1,7 +1,7 @@
 """Quality beside the recipes that people use: same encoder, same data, epochs, batch and rate.
 
     python benchmarks/quality.py --only TASK --seed 0 --side ours|reference [--threads 2]
-    python benchmarks/quality.py --json          what is in the table, and the paired differences
+    python benchmarks/quality.py [--json]        what is in the table, and the paired differences
 
 Each run appends one row to docs/measurements/quality.json, and a row that exists is not made again;
 with the first row of a task comes one of what is trivial there. Rows hold what each test example
@@ -35,6 +35,16 @@ TRIVIAL = "trivial"
 # Wall seconds, and those of all processors, from examples to a model and from it to results.
 TIMES = ("seconds_train", "seconds_predict", "processor_train", "processor_predict")
 NOTHING = Took()
+HEADER = (
+    "data",
+    "score",
+    "seeds",
+    "Bothways",
+    "reference",
+    "easy",
+    "difference [95 %]",
+    "times as fast: training, predicting",
+)
 
 # Our names of the columns -> fields of `DataSettings`.
 COLUMNS = {"text": "text", "pair": "text_pair", "label": "label", "answers": "label"}
@@ -233,6 +243,26 @@ def differences(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def as_table(found: dict[str, Any]) -> str:
+    """`differences` in Markdown; times are those of all processors."""
+    lines = [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
+    for name, row in found.items():
+        if name == "overall":
+            continue
+        ours, theirs, easy = (f"{row[side]:.3f}" for side in (*SIDES, TRIVIAL))
+        gain = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+        speeds = [row[f"processor_{part}_ratio"] for part in ("train", "predict")]
+        speed = ", ".join(f"{ratio:.2f}" if ratio else "-" for ratio in speeds)
+        named = name if row["evidence"] else f"{name} (no evidence)"
+        cells = (named, row["metric"], row["seeds"], ours, theirs, easy, gain, speed)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    if "overall" in found:
+        overall = found["overall"]
+        mean = f"Mean difference over {overall['tasks']} tasks: {overall['difference']:+.4f}"
+        lines += ["", f"{mean}; clearly worse: {', '.join(overall['worse']) or 'none'}."]
+    return "\n".join(lines)
+
+
 def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
     """What makes a row another one; what is trivial has no seed."""
     named = (row["task"], row["side"])
@@ -278,6 +308,9 @@ def main() -> None:
         shown[TRIVIAL] = rows[easy]["value"]
     else:
         shown = differences(list(stored(options.table).values()))
+        if not options.json:
+            print(as_table(shown))
+            return
     print(json.dumps(shown) if options.json else json.dumps(shown, indent=2))
 
 

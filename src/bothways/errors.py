@@ -12,6 +12,7 @@ any of them as one message and exits with 1; UsageError exits with 2.
     │   └── UnsupportedModelError   a family or an option that is not built here
     ├── TokenizerError        a tokenizer that is missing, incomplete or does not fit its model
     ├── DataError             a data file with something wrong, with file and line
+    │   └── ColumnError       a data file without a column that was named
     ├── UntrainedHeadError    a prediction asked of a head whose weights are random
     ├── TaskError             something asked of a model that it cannot do
     │   └── NotAsked          a question that cannot be asked of this model and data
@@ -63,6 +64,10 @@ class DataError(BothwaysError):
     """A data file with something wrong in it; the message names file and line."""
 
 
+class ColumnError(DataError):
+    """A data file that does not have a column that was named, by a flag or by a stored model."""
+
+
 class UntrainedHeadError(BothwaysError):
     """A prediction asked of a head whose weights are random."""
 
@@ -110,14 +115,14 @@ class MissingExtraError(BothwaysError):
         )
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, plural: str | None = None) -> str:
     """A number of things, of which there may be one.
 
     Example:
-        >>> counted(1, "tensor"), counted(2, "tensor")
-        ('1 tensor', '2 tensors')
+        >>> counted(1, "tensor"), counted(2, "tensor"), counted(0, "query", "queries")
+        ('1 tensor', '2 tensors', '0 queries')
     """
-    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
 def agreeing(count: int, verb: str) -> str:

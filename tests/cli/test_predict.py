@@ -227,7 +227,7 @@ def test_flags_overrule_what_is_stored(
     model, _ = german
     content = 'body,answer\nthe film was great é,gut\n"dull, é",schlecht\n'
     (tmp_path / "a.csv").write_text(content, encoding="utf-8")
-    flags = ["--format", "csv", "--encoding", "utf-8", "--header", "--quoting", "--text", "body"]
+    flags = ["--format", "auto", "--encoding", "utf-8", "--header", "--quoting", "--text", "body"]
     words = ["--model", model, "--label", "answer", *flags]
     found = bothways("evaluate", "--data", tmp_path / "a.csv", *words, "--json").json
     assert found["count"] == 2
@@ -238,10 +238,16 @@ def test_flags_overrule_what_is_stored(
     assert [line["probability"] for line in lines] == pytest.approx(
         [result.probability for result in results], abs=ROUNDING
     )
-    message = bothways.fails(
-        "predict", "--input", tmp_path / "a.csv", "--model", model, "--encoding", "utf-8"
+    bothways.fails(
+        *("predict", "--input", tmp_path / "a.csv", "--model", model, "--encoding", "utf-8"),
+        parts=[
+            "a.csv has no column --text '2'",
+            (
+                "files are read as the model's training data were: --format tsv --encoding latin-1 "
+                "--no-header --no-quoting --text 2 --label 3. For another one give --format auto"
+            ),
+        ],
     )
-    assert "a.csv" in message  # read as a tsv without header, as stored
 
 
 def test_lengths_and_what_is_kept_hold_again(

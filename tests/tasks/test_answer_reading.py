@@ -149,4 +149,4 @@ def test_empty_contexts_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFix
     path = squad(tmp_path / "a.json", {"answers": [], "is_impossible": True}, context="")
     with caplog.at_level(logging.WARNING):
         read(path)
-    assert "1 of 1 contexts are empty" in caplog.text
+    assert "1 of 1 context is empty" in caplog.text

@@ -197,7 +197,7 @@ def test_an_empty_context_has_no_answer_and_is_counted(
     """transformers#14277, #18719."""
     results = load(folder / "model").predict([("was it great", ""), ("was it great", "it was")])
     assert results[0] == AnswerResult("", 0, 0, 1.0, 1.0)
-    assert "1 of 2 contexts are empty" in caplog.text
+    assert "1 of 2 contexts is empty" in caplog.text
 
 
 def test_training_without_unanswerable_questions_always_answers(

@@ -81,3 +81,18 @@ def test_a_retrieval_set_is_learned_from_its_judgements() -> None:
     given = FinetuneSettings("model", Path("out"), DataSettings(**SET), task="rerank")
     given.check()
     assert given.data.learned == Path("r")
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("clasify", "there is no task 'clasify'; did you mean 'classify'?"),
+        ("sing", "known: answer, classify, embed, fill, multiple-choice, regress, relate,"),
+        ("multi-label", "several labels a text are --task classify --multi-label"),
+        ("fill", "bothways pretrain --from MODEL --input FILES --output FOLDER"),
+    ],
+)
+def test_a_task_that_is_not_there_is_named_and_where_it_is_else(task: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        FinetuneSettings("m", Path("out"), DataSettings(Path("train.csv")), task=task).check()
+    assert message in str(caught.value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bothways.config import CommonSettings
 from bothways.data.options import FileOptions
 from bothways.data.rows import Row
-from bothways.errors import UsageError, nearest
+from bothways.errors import ColumnError, UsageError, nearest
 from bothways.tasks.task import Columns
 from bothways.tokenization.encoding import Ledger
 
@@ -98,6 +99,34 @@ def task_of(model: Model, columns: ColumnSettings) -> Task[Any]:
 
     task, _ = trained_task(model.parts, model.task)
     return dataclasses.replace(task, columns=columns.over(task.columns))  # type: ignore[type-var]
+
+
+@contextmanager
+def read_as_learned(model: Model) -> Iterator[None]:
+    """Where a column is missing, the error says that names and format come from the model."""
+    try:
+        yield
+    except ColumnError as error:
+        flags = _learned_flags(model)
+        if not flags:
+            raise
+        raise ColumnError(
+            f"{error}. Where no flag says otherwise, files are read as the model's training data "
+            f"were: {' '.join(flags)}. For another one give --format auto, --header and its columns"
+        ) from error
+
+
+def _learned_flags(model: Model) -> list[str]:
+    """The flags that stand for what the model stored about files and columns."""
+    settings = model.parts.settings
+    stored = {**settings.get("files", {}), **settings.get("task", {}).get("columns", {})}
+    return [
+        f"--{'' if value else 'no-'}{name}"
+        if isinstance(value, bool)
+        else f"--{name.replace('_', '-')} {value}"
+        for name, value in stored.items()
+        if value is not None and name != "group"
+    ]
 
 
 def as_embedder(model: Model) -> Model:

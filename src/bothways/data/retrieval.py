@@ -144,9 +144,9 @@ def read_retrieval_set(
     places = {query: row.place for query, row in zip(query_texts, query_rows, strict=True)}
     made = RetrievalSet(documents, query_texts, gains, places)
     logger.info(
-        "%s; %d queries, %d with relevant documents; %s",
+        "%s; %s, %d with relevant documents; %s",
         counted(len(documents), "document"),
-        len(query_texts),
+        counted(len(query_texts), "query", "queries"),
         len(made.answerable),
         counted(len(judged), "judgement"),
     )

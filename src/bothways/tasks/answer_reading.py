@@ -16,7 +16,7 @@ from typing import Any
 
 from bothways.data.problems import shown
 from bothways.data.rows import Row
-from bothways.errors import counted
+from bothways.errors import agreeing, counted
 from bothways.tasks.columns import find_columns, refuse
 from bothways.tasks.task import Columns
 
@@ -125,9 +125,10 @@ def say_empty(examples: Sequence[AnswerExample]) -> None:
     if empty:
         where = f" (the first: {empty[0].place})" if empty[0].place else ""
         logger.warning(
-            "%d of %d contexts are empty: no answer can be found in them%s",
+            "%d of %s %s empty, where no answer can be found%s",
             len(empty),
-            len(examples),
+            counted(len(examples), "context"),
+            agreeing(len(empty), "are"),
             where,
         )
 

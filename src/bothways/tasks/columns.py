@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from bothways.data.problems import columns_of
 from bothways.data.rows import Row
-from bothways.errors import DataError, nearest
+from bothways.errors import ColumnError, DataError, nearest
 from bothways.tasks.task import Columns
 
 TEXT_NAMES = (
@@ -50,7 +50,8 @@ def find_columns(rows: Sequence[Row], given: Columns, *, labelled: bool) -> Colu
         labelled: whether a label is needed; without it no label column is looked for.
 
     Raises:
-        DataError: when a named column is missing, or a needed one is not obvious.
+        ColumnError: when a named column is missing.
+        DataError: when a needed one is not obvious.
 
     Example:
         >>> rows = [Row({"Text": "fine", "label": "yes"}, "a.csv", 2)]
@@ -126,7 +127,7 @@ def _check_named(file: str, names: Sequence[str], named: Mapping[str, str | None
         hints = [hint for hint in words if hint.endswith("?")]
         there = columns_of(file, names, hint=not hints)
         message = f"{file} has no column {listed}; it has: {there}"
-        raise DataError(". ".join([message, *hints]))
+        raise ColumnError(". ".join([message, *hints]))
     if named["label"] is not None and named["label"] in (named["text"], named["text_pair"]):
         raise DataError(
             f"{file}: the column {named['label']!r} is named both as text and as --label; the "

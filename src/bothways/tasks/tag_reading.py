@@ -17,7 +17,7 @@ from typing import Any
 from bothways.data.conll import LINE_COLUMN, words
 from bothways.data.problems import shown
 from bothways.data.rows import Row
-from bothways.errors import DataError, agreeing, counted, nearest
+from bothways.errors import ColumnError, DataError, agreeing, counted, nearest
 from bothways.metrics.spans import Span
 from bothways.tasks.columns import find_columns, refuse
 from bothways.tasks.schemes import SCHEMES, SchemeName, find_scheme
@@ -128,7 +128,7 @@ def _of_words(rows: Sequence[Row], columns: Columns, *, labelled: bool) -> list[
     wanted = {"--text": form} | ({"--column": tag} if labelled else {})
     for flag, name in wanted.items():
         if name not in names:
-            raise DataError(
+            raise ColumnError(
                 f"{rows[0].file} has no column {name!r} ({flag}); {nearest(name, names)}. It has: "
                 f"{', '.join(names)}"
             )

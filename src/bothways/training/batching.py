@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from bothways.data.sampling import plan_batches
-from bothways.errors import UsageError
+from bothways.errors import UsageError, agreeing, counted
 from bothways.tasks.embed import EmbedTask
 from bothways.training.balanced import balanced_epoch
 from bothways.training.examples import EncodedExamples
@@ -32,11 +32,11 @@ def smallest_batch(settings: FinetuneSettings, data: EncodedExamples, num_ranks:
     smallest = task.smallest_batch * loop.accumulate * num_ranks
     size, count = settings.batch_size or smallest, len(data.examples)
     if min(size, count) < smallest:
+        parts, ranks = counted(loop.accumulate, "part"), counted(num_ranks, "rank")
         raise UsageError(
             f"the loss compares the texts of a batch, so a step needs at least {smallest} "
-            f"examples ({task.smallest_batch} for each of {loop.accumulate} parts on "
-            f"{num_ranks} ranks); --batch-size is {size}, and there are {count} "
-            "training examples"
+            f"examples ({task.smallest_batch} for each of {parts} on {ranks}); --batch-size is "
+            f"{size}, and there {agreeing(count, 'are')} {counted(count, 'training example')}"
         )
     return smallest
 
@@ -75,11 +75,12 @@ def steps_of_epochs(
         )
         return [[places[index] for index in batch] for batch in batches]
 
-    joined = 0 if smallest == 1 else len(plan(0, 1)) - len(plan(0))
+    first = [] if smallest == 1 else plan(0, 1)
+    joined = len(first) and len(first) - len(plan(0))
     if joined:
         logger.info(
-            "%d batches of the first epoch have fewer than %d examples, which is too few to "
-            "compare; they are joined with their neighbours",
-            *(joined, smallest),
+            "in the first epoch %d of %s would have fewer than %d examples, too few to compare: "
+            "joined with a neighbour",
+            *(joined, counted(len(first), "batch", "batches"), smallest),
         )
     return plan

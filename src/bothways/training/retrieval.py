@@ -16,7 +16,7 @@ from typing import Any
 from bothways.checkpoints.load import load_parts
 from bothways.data.options import FileOptions
 from bothways.data.retrieval import Judgements, RetrievalSet, read_retrieval_set
-from bothways.errors import TaskError, UsageError
+from bothways.errors import TaskError, UsageError, counted
 from bothways.inference.model import Model
 from bothways.inference.nearest import nearest
 from bothways.inference.sides import embed_side
@@ -104,8 +104,11 @@ def with_candidates(
         )
         return replace(found, candidates=judged)
     logger.info(
-        "looking through %d documents with %s, for the first %d of each of %d queries",
-        *(len(found.documents), source, count, len(found.queries)),
+        "looking through %s with %s, for the first %d for each of %s",
+        counted(len(found.documents), "document"),
+        source,
+        count,
+        counted(len(found.queries), "query", "queries"),
     )
     return replace(found, candidates=first_stage(Model(parts), found, count))
 

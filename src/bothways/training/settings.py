@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bothways.config import CommonSettings, to_toml
-from bothways.errors import UsageError
+from bothways.errors import UsageError, nearest
+from bothways.tasks.registry import TASKS
 from bothways.training.head_table import TASK_TABLES, HeadTable
 from bothways.training.run_tables import (
     DataSettings,
@@ -63,6 +64,12 @@ MAY_DIFFER = frozenset(
     }
 )
 DEFAULT_BATCH_SIZE = 32
+# What is a task in another place than `--task`.
+ELSEWHERE = {
+    "multi-label": "several labels a text are --task classify --multi-label",
+    "fill": "filling masks is learned from raw text, and that is pretraining: "
+    "`bothways pretrain --from MODEL --input FILES --output FOLDER`",
+}
 
 
 @dataclass(frozen=True)
@@ -246,8 +253,10 @@ class FinetuneSettings:
         )
         if self.common.max_length is not None and self.common.max_length < 1:
             problems.append(f"--max-length is {self.common.max_length}; expected at least 1")
-        if self.task == "multi-label":
-            problems.append("several labels a text are --task classify --multi-label")
+        if self.task not in TASKS or self.task in ELSEWHERE:
+            known = sorted({*TASKS, *ELSEWHERE} - {"multi-label"})
+            unknown = f"there is no task {self.task!r}; {nearest(self.task, known)}"
+            problems.append(ELSEWHERE.get(self.task, unknown))
         if self.resume and self.overwrite:
             problems.append("give --resume or --overwrite, not both")
         if not self.has_dev:

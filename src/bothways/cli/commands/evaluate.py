@@ -12,6 +12,7 @@ from bothways.cli.inputs import (
     file_options,
     headed,
     open_model,
+    read_as_learned,
     task_of,
 )
 from bothways.cli.output import Output
@@ -110,7 +111,8 @@ def _of_examples(settings: Settings, model: Model) -> Report:
     model.task = task = task_of(model, settings.columns)
     options = file_options(settings.common, model)
     if settings.data is not None:
-        examples = task.read(options.rows(settings.data))
+        with read_as_learned(model):
+            examples = task.read(options.rows(settings.data))
     else:
         assert settings.corpus
         assert settings.queries

@@ -6,12 +6,20 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bothways.cli.inputs import ColumnSettings, file_options, headed, open_model, task_of
+from bothways.cli.inputs import (
+    ColumnSettings,
+    file_options,
+    headed,
+    open_model,
+    read_as_learned,
+    task_of,
+)
 from bothways.cli.output import Output
 from bothways.cli.progress import counting
 from bothways.config import CommonSettings
@@ -125,7 +133,8 @@ def _stream(
         predict = model.predict_stream
     policy = policies(model, common.max_length, common.policy, common.overlap)
     for chunk in chunks(options.rows(settings.input), CHUNK_TEXTS):
-        examples = read(chunk, labelled=False)
+        with nullcontext() if settings.labels else read_as_learned(model):
+            examples = read(chunk, labelled=False)
         lines = iter(chunk)
         for part in predict(
             examples, policy=policy, batch_tokens=common.batch_tokens, on_batch=on_batch

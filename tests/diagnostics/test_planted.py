@@ -16,7 +16,11 @@ from tests.diagnostics.planted_artifacts import (
     a_second_text_that_does_alone,
     copies_across_splits,
 )
-from tests.diagnostics.planted_noise import a_mark_that_tells_the_label
+from tests.diagnostics.planted_calibration import miscalibrated
+from tests.diagnostics.planted_noise import (
+    a_mark_that_tells_the_label,
+    three_wrong_labels_in_a_hundred,
+)
 
 
 def labels_in_the_cut_tail(draw: Draw, faulty: bool) -> Planted:
@@ -82,18 +86,19 @@ def a_test_of_another_domain(draw: Draw, faulty: bool) -> Planted:
 
 
 FAULTS: list[tuple[str, Plant]] = [
+    ("artifacts", a_label_leaked_by_punctuation),
+    ("artifacts", a_second_text_that_does_alone),
+    ("duplicates", copies_across_splits),
     ("truncation", labels_in_the_cut_tail),
     ("truncation", a_tail_that_only_training_read),
     ("fragmentation", a_shattered_language),
+    ("calibration", miscalibrated),
     ("pooling", a_first_token_that_sees_nothing),
     ("domain", a_test_of_another_domain),
     ("slices", a_slice_of_flipped_labels),
     ("noise", a_mark_that_tells_the_label),
-    ("artifacts", a_label_leaked_by_punctuation),
-    ("artifacts", a_second_text_that_does_alone),
-    ("duplicates", copies_across_splits),
+    ("labels", three_wrong_labels_in_a_hundred),
 ]
-
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ QUESTIONS: dict[str, str] = {
     "domain": "how far the texts are from the training texts",
     "slices": "on which kinds of texts it is worse",
     "noise": "what typos, other cases and lost marks cost",
+    "labels": "which labels are likely wrong",
+    "calibration": "whether its probabilities mean what they say",
     "errors": "where the model is wrong, and sure of it",
     "baseline": "whether something simpler does as well",
     "artifacts": "whether something tells the answer that should not",

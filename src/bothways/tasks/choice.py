@@ -26,6 +26,7 @@ from bothways.tasks.choice_reading import ChoiceExample, example_of, read_choice
 from bothways.tasks.columns import refuse
 from bothways.tasks.results import ChoiceResult, Result
 from bothways.tasks.task import Columns, Scorer
+from bothways.tasks.temperature import stored_temperature, temperature_state
 from bothways.tasks.texts import PoolingChoice, group_units, text_head
 from bothways.tasks.windows import log_shares, num_texts, text_of_window
 from bothways.tokenization.encoding import Encoding, Ledger
@@ -44,6 +45,7 @@ class ChoiceTask:
         pooling: what the head reads; auto is the pooler where the encoder has one, else the first
             token.
         positions: how often each place among the choices was right in training.
+        temperature: that logits are divided by where probabilities are told; None for none.
 
     Example:
         >>> task = ChoiceTask().fit([ChoiceExample("2 + 2?", ("3", "4"), label=1)])
@@ -54,6 +56,7 @@ class ChoiceTask:
     columns: Columns = field(default_factory=Columns)
     pooling: PoolingChoice = "auto"
     positions: tuple[int, ...] = ()
+    temperature: float | None = None
 
     name: ClassVar[str] = "multiple-choice"
     labels: ClassVar[tuple[str, ...]] = ()
@@ -96,7 +99,7 @@ class ChoiceTask:
         most = max(len(example.choices) for example in examples)
         counts = np.bincount(truth, minlength=most).tolist()
         logger.info("the right choice stands at place %s", _told(counts))
-        return replace(self, positions=tuple(counts))
+        return replace(self, positions=tuple(counts), temperature=None)
 
     def check(self, examples: Sequence[ChoiceExample]) -> None:
         """Any labelled example can be judged."""
@@ -156,13 +159,18 @@ class ChoiceTask:
 
     def decode(self, logits: Tensor, batch: Batch) -> list[Result]:
         """The most probable choice of each question, the first winning a tie."""
-        shares = log_shares(logits.detach().double(), batch).exp().tolist()
+        scores = logits.detach().double() / (self.temperature or 1.0)
+        shares = log_shares(scores, batch).exp().tolist()
         found: dict[int, list[float]] = {}
         given: dict[int, Any] = {}
         for text, share, source in zip(text_of_window(batch), shares, batch.sources, strict=True):
             found.setdefault(text, []).append(share)
             given[text] = source.given
-        return [choice_result(given[text], values) for text, values in found.items()]
+        calibrated = self.temperature is not None
+        return [
+            replace(choice_result(given[text], values), calibrated=calibrated)
+            for text, values in found.items()
+        ]
 
     def metrics(
         self, results: Sequence[Result], examples: Sequence[ChoiceExample]
@@ -193,6 +201,7 @@ class ChoiceTask:
             "columns": asdict(self.columns),
             "pooling": self.pooling,
             "positions": list(self.positions),
+            **temperature_state(self.temperature),
         }
 
     @classmethod
@@ -202,6 +211,7 @@ class ChoiceTask:
             columns=Columns(**state.get("columns", {})),
             pooling=state.get("pooling", "auto"),
             positions=tuple(state.get("positions", ())),
+            temperature=stored_temperature(state),
         )
 
 

@@ -30,6 +30,7 @@ from bothways.tasks.columns import refuse
 from bothways.tasks.label_losses import LabelLoss, weights_words
 from bothways.tasks.results import LabelResult, Result
 from bothways.tasks.task import Columns, Scorer
+from bothways.tasks.temperature import stored_temperature, temperature_state, tempered
 from bothways.tasks.texts import (
     POOLINGS,
     PoolingChoice,
@@ -80,6 +81,7 @@ class ClassifyTask:
             the pooler where the encoder has one, else the first token.
         window_pooling: how the windows of a long text are put together.
         label_loss: what training minimises.
+        temperature: that logits are divided by where probabilities are told; None for none.
 
     Example:
         >>> task = ClassifyTask().fit([ClassifyExample("good", label="yes"),
@@ -95,6 +97,7 @@ class ClassifyTask:
     pooling: PoolingChoice = "auto"
     window_pooling: WindowPooling = "mean"
     label_loss: LabelLoss = field(default_factory=LabelLoss)
+    temperature: float | None = None
 
     name: ClassVar[str] = "classify"
     main_metric: ClassVar[str] = "accuracy"
@@ -166,6 +169,7 @@ class ClassifyTask:
             label_counts=ordered,
             pairs=are_pairs(examples),
             label_loss=loss,
+            temperature=None,
         )
 
     def check(self, examples: Sequence[ClassifyExample]) -> None:
@@ -226,7 +230,9 @@ class ClassifyTask:
     def decode(self, logits: Tensor, batch: Batch) -> list[Result]:
         """The most probable label of each example, its windows put together."""
         scores = pool_windows(logits.detach().double(), batch, self.window_pooling)
-        return [label_result(self.labels, row) for row in scores.exp().cpu().numpy()]
+        shares = tempered(scores, self.temperature).exp().cpu().numpy()
+        calibrated = self.temperature is not None
+        return [label_result(self.labels, row, calibrated=calibrated) for row in shares]
 
     def metrics(
         self, results: Sequence[Result], examples: Sequence[ClassifyExample]
@@ -264,6 +270,7 @@ class ClassifyTask:
             "columns": asdict(self.columns),
             "pooling": self.pooling,
             "window_pooling": self.window_pooling,
+            **temperature_state(self.temperature),
         }
 
     @classmethod
@@ -286,6 +293,7 @@ class ClassifyTask:
             columns=Columns(**state.get("columns", {})),
             pooling=state.get("pooling", "auto"),
             window_pooling=state.get("window_pooling", "mean"),
+            temperature=stored_temperature(state),
         )
 
 
@@ -337,11 +345,14 @@ def new_classifier(
     return head
 
 
-def label_result(labels: Sequence[str], probabilities: NDArray[np.float64]) -> LabelResult:
+def label_result(
+    labels: Sequence[str], probabilities: NDArray[np.float64], *, calibrated: bool = False
+) -> LabelResult:
     """The result that a row of probabilities stands for, the first label winning a tie."""
     values = probabilities.tolist()
     best = max(range(len(values)), key=values.__getitem__)
-    return LabelResult(labels[best], values[best], dict(zip(labels, values, strict=True)))
+    shares = dict(zip(labels, values, strict=True))
+    return LabelResult(labels[best], values[best], shares, calibrated)
 
 
 def label_results(results: Sequence[Result]) -> list[LabelResult]:

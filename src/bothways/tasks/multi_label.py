@@ -36,6 +36,7 @@ from bothways.tasks.label_sets import (
 )
 from bothways.tasks.results import LabelSetResult, Result
 from bothways.tasks.task import Columns, Scorer
+from bothways.tasks.temperature import stored_temperature, temperature_state
 from bothways.tasks.texts import (
     POOLINGS,
     PoolingChoice,
@@ -70,6 +71,8 @@ class MultiLabelTask:
         window_pooling: how the windows of a long text are put together.
         label_separator: between the labels of a cell.
         label_loss: what training minimises.
+        temperature: that logits are divided by where probabilities are told; None for none.
+            Thresholds are of the probabilities without it, so it changes no prediction.
 
     Example:
         >>> task = MultiLabelTask().fit([MultiLabelExample("good", labels=("a", "b")),
@@ -87,6 +90,7 @@ class MultiLabelTask:
     window_pooling: WindowPooling = "mean"
     label_separator: str = ";"
     label_loss: LabelLoss = field(default_factory=LabelLoss)
+    temperature: float | None = None
 
     name: ClassVar[str] = "multi-label"
     # Needs no threshold, so it tells epochs apart before the thresholds are tuned.
@@ -188,6 +192,7 @@ class MultiLabelTask:
             thresholds=(UNTUNED,) * len(labels),
             pairs=are_pairs(examples),
             label_loss=loss,
+            temperature=None,
         )
 
     def untuned(self) -> MultiLabelTask:
@@ -271,7 +276,15 @@ class MultiLabelTask:
     def decode(self, logits: Tensor, batch: Batch) -> list[Result]:
         """The labels of each example whose probability reaches their threshold."""
         scores = pool_label_logits(logits.detach().double(), batch, self.window_pooling)
-        return [self.result(row) for row in scores.sigmoid().cpu().numpy()]
+        found = map(self.result, scores.sigmoid().cpu().numpy())
+        if self.temperature is None:
+            return list(found)
+        shares = (scores / self.temperature).sigmoid().tolist()
+        told = (dict(zip(self.labels, row, strict=True)) for row in shares)
+        return [
+            replace(result, probabilities=shares, calibrated=True)
+            for result, shares in zip(found, told, strict=True)
+        ]
 
     def result(self, probabilities: NDArray[np.float64]) -> LabelSetResult:
         """What a row of probabilities stands for."""
@@ -339,6 +352,7 @@ class MultiLabelTask:
             "pooling": self.pooling,
             "window_pooling": self.window_pooling,
             "label_separator": self.label_separator,
+            **temperature_state(self.temperature),
         }
 
     @classmethod
@@ -369,4 +383,5 @@ class MultiLabelTask:
             pooling=state.get("pooling", "auto"),
             window_pooling=state.get("window_pooling", "mean"),
             label_separator=state.get("label_separator", ";"),
+            temperature=stored_temperature(state),
         )

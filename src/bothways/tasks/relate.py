@@ -30,6 +30,7 @@ from bothways.tasks.classify import ClassifyExample, ClassifyTask, label_results
 from bothways.tasks.marking import RelateExample, around, parse_marks, read_relations
 from bothways.tasks.results import Result
 from bothways.tasks.task import Columns, Scorer
+from bothways.tasks.temperature import stored_temperature, temperature_state
 from bothways.tasks.texts import PoolingChoice, group_units
 from bothways.tokenization.encoding import Encoding, Ledger
 from bothways.tokenization.policy import CutPolicy
@@ -48,6 +49,7 @@ class RelateTask:
         columns: where text, label and group stand in a file.
         pooling: with `relation_state` cls, what the head reads.
         relation_state: the states where both entities begin, or the text's first token.
+        temperature: that logits are divided by where probabilities are told; None for none.
 
     Example:
         >>> task = RelateTask().fit([RelateExample("a b", (0, 1), (2, 3), label="x"),
@@ -61,6 +63,7 @@ class RelateTask:
     columns: Columns = field(default_factory=Columns)
     pooling: PoolingChoice = "auto"
     relation_state: RelationState = "entities"
+    temperature: float | None = None
 
     name: ClassVar[str] = "relate"
     main_metric: ClassVar[str] = "macro_f1_official"
@@ -87,7 +90,13 @@ class RelateTask:
     @property
     def classification(self) -> ClassifyTask:
         """The classification that this is, once entities are marked."""
-        return ClassifyTask(self.labels, self.label_counts, pairs=False, pooling=self.pooling)
+        return ClassifyTask(
+            self.labels,
+            self.label_counts,
+            pairs=False,
+            pooling=self.pooling,
+            temperature=self.temperature,
+        )
 
     def read(self, rows: Iterable[Row], *, labelled: bool = True) -> list[RelateExample]:
         """Examples of rows: marked texts, or texts with spans.
@@ -126,7 +135,9 @@ class RelateTask:
     def fit(self, examples: Sequence[RelateExample]) -> RelateTask:
         """The task with the labels of the training examples, sorted, and their counts."""
         fitted = self.classification.fit(as_classified(examples))
-        return replace(self, labels=fitted.labels, label_counts=fitted.label_counts)
+        return replace(
+            self, labels=fitted.labels, label_counts=fitted.label_counts, temperature=None
+        )
 
     def check(self, examples: Sequence[RelateExample]) -> None:
         """Refuse labels that the model does not have."""
@@ -242,6 +253,7 @@ class RelateTask:
             "columns": asdict(self.columns),
             "pooling": self.pooling,
             "relation_state": self.relation_state,
+            **temperature_state(self.temperature),
         }
 
     @classmethod
@@ -253,6 +265,7 @@ class RelateTask:
             columns=Columns(**state.get("columns", {})),
             pooling=state.get("pooling", "auto"),
             relation_state=state.get("relation_state", "entities"),
+            temperature=stored_temperature(state),
         )
 
 

@@ -18,11 +18,13 @@ class LabelResult:
         label: the most probable one.
         probability: of that label.
         probabilities: of every label, in the model's label order.
+        calibrated: whether a fitted temperature made the probabilities; printed if so.
     """
 
     label: str
     probability: float
     probabilities: dict[str, float]
+    calibrated: bool = field(default=False, metadata={"shown": "if set"})
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,12 @@ class LabelSetResult:
     Attributes:
         labels: those whose probability reaches their threshold, in the model's label order.
         probabilities: of every label, each on its own.
+        calibrated: whether a fitted temperature made the probabilities; printed if so.
     """
 
     labels: tuple[str, ...]
     probabilities: dict[str, float]
+    calibrated: bool = field(default=False, metadata={"shown": "if set"})
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,14 @@ class ChoiceResult:
         choice: its text.
         probability: of that choice.
         probabilities: of each choice, in the order they were given.
+        calibrated: whether a fitted temperature made the probabilities; printed if so.
     """
 
     index: int
     choice: str
     probability: float
     probabilities: tuple[float, ...]
+    calibrated: bool = field(default=False, metadata={"shown": "if set"})
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,12 @@ def as_dict(result: Result) -> dict[str, Any]:
     """
     if isinstance(result, SeveralResult):
         return {"heads": {name: as_dict(each) for name, each in result.heads.items()}}
-    hidden = [f.name for f in dataclasses.fields(result) if not f.metadata.get("shown", True)]
+    shown = {f.name: f.metadata.get("shown", True) for f in dataclasses.fields(result)}
+    hidden = [
+        name
+        for name, when in shown.items()
+        if not when or (when == "if set" and not getattr(result, name))
+    ]
     nothing: dict[str, Any] = dict.fromkeys(hidden)
     bare = dataclasses.replace(result, **nothing)
     return {name: value for name, value in dataclasses.asdict(bare).items() if name not in hidden}

@@ -12,6 +12,7 @@ from bothways.cli.inputs import ColumnSettings, file_options, open_model, task_o
 from bothways.cli.output import Output
 from bothways.config import CommonSettings
 from bothways.diagnostics.settings import DiagnoseSettings
+from bothways.errors import UsageError
 
 if TYPE_CHECKING:
     from bothways.diagnostics.diagnose import Answered, Asked
@@ -41,12 +42,18 @@ class Settings:
 
 def run(settings: Settings) -> Output:
     """Ask, write, sum up."""
+    from bothways.diagnostics.calibrating import calibrate
     from bothways.diagnostics.diagnose import diagnose
     from bothways.report.text import render_text
     from bothways.report.write import write_report
 
     common = settings.common
     settings.asked.check()
+    if settings.asked.calibrate and not Path(settings.model).is_dir():
+        raise UsageError(
+            f"--calibrate stores the temperature in the model's folder, and {settings.model} is "
+            "none; save the model into one first"
+        )
     model = open_model(settings.model, common)
     model.task = task_of(model, settings.columns)
     report = diagnose(
@@ -63,6 +70,9 @@ def run(settings: Settings) -> Output:
     )
     files = write_report(report, settings.output)
     logger.info("the page: %s", files["html"])
+    stored = calibrate(model, report) if settings.asked.calibrate else None
+    if stored is not None:
+        logger.info("%s keeps the temperature %.3f; predict uses it", settings.model, stored)
     found = report.as_dict()
     names = ("task", "model", "data", "count", "population", "metrics", "findings", "ledger")
     shown = {name: found[name] for name in names}
@@ -70,6 +80,7 @@ def run(settings: Settings) -> Output:
         render_text(dataclasses.replace(report, tables=())),
         {
             **shown,
+            **({} if stored is None else {"temperature": stored}),
             "files": {kind: str(path) for kind, path in files.items()},
             "seconds": report.seconds,
         },

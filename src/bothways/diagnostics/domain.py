@@ -2,7 +2,7 @@
 
 What is said of the texts is said of training texts too, that were held apart from the others, so
 that a distance can be compared with the one among training texts. That texts far away score lower
-is usual; it becomes an alarm where the texts can be told from training texts.
+is usual, and a note; it becomes an alarm where the texts can be told from training texts.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ from bothways.inference.model import Model, load
 # An area under the curve from here on, with its whole interval: other texts, and another domain.
 DRIFTED = 0.6
 APART = 0.8
+HOW_FAR = (
+    (APART, "are of another kind than"),
+    (DRIFTED, "differ from"),
+    (0, "are hard to tell from"),
+)
 RESAMPLES = 500
 NEIGHBOURS = 5
 # Texts of each side that a masked language model reads seven times, and pieces of each.
@@ -86,9 +91,8 @@ class Domain:
     def severity(self) -> Severity:
         """By how well the texts are told from training texts, and whether far ones score lower."""
         low = self.told_apart.low or 0.0
-        if low < DRIFTED:
-            return "fine"
-        return "alarm" if low >= APART or self._is_far_worse else "note"
+        signs = (low >= DRIFTED) + (low >= APART) + self._is_far_worse
+        return ("fine", "note", "alarm", "alarm")[signs]
 
     @property
     def _is_far_worse(self) -> bool:
@@ -96,11 +100,11 @@ class Domain:
 
     def findings(self) -> tuple[Finding, ...]:
         """How far, what it costs, and what was not asked."""
-        apart = {"fine": "are hard to tell from", "note": "differ somewhat from"}
+        low = self.told_apart.low or 0.0
+        apart = next(words for least, words in HOW_FAR if low >= least)
         text = (
-            f"The texts {apart.get(self.severity, 'are of another kind than')} the training texts: "
-            f"a classifier of both has an area under the curve of {self.told_apart} (0.5 is "
-            "guessing)."
+            f"The texts {apart} the training texts: a classifier of both has an area under the "
+            f"curve of {self.told_apart} (0.5 is guessing)."
         )
         told = "; ".join(
             f"{each.name} {each.here.value:.3g} (among training texts {each.training:.3g})"

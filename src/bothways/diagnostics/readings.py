@@ -28,7 +28,7 @@ WORDS: dict[Policy, str] = {
 HALVINGS = 2
 SHORTEST = 8
 # Tokens that may be read to try all of them, which sets how many texts are.
-TRIED_TOKENS = 100_000
+TRIED_TOKENS = 50_000
 TRIED_TEXTS = 500
 RESAMPLES = 500
 

@@ -107,6 +107,15 @@ def test_the_ledger_counts_what_was_cut(tiny: Tokenizer) -> None:
     assert tiny.encode_ids(texts[1:3], policy=CutPolicy(6))[2] == Ledger(texts=2, tokens=2)
 
 
+def test_a_person_reads_where_texts_were_cut() -> None:
+    ends: tuple[End, ...] = ("head", "tail", "middle")
+    head, tail, middle = (
+        Ledger(texts=1, texts_cut=1, tokens=40, tokens_cut=10, end=end) for end in ends
+    )
+    assert middle.sentence() == "1 of 1 text was cut (10 of 40 tokens, 25.0 %, in the middle)"
+    assert (head + tail).sentence().endswith("(20 of 80 tokens, 25.0 %, in different places)")
+
+
 def test_a_pair_is_one_text_in_the_ledger(tiny: Tokenizer) -> None:
     _, types, ledger = tiny.encode_ids([LONG], ["the cat"], policy=CutPolicy(10))
     assert ledger == Ledger(texts=1, texts_cut=1, tokens=32, tokens_cut=25, end="tail")

@@ -15,6 +15,14 @@ from bothways.errors import agreeing, counted
 Policy = Literal["head", "tail", "head+tail", "windows"]
 End = Literal["head", "tail", "middle", "mixed", "none"]
 SpecialInText = Literal["text", "parse", "refuse"]
+# Where texts lost tokens, in a sentence.
+PLACES: dict[End, str] = {
+    "head": "at the head",
+    "tail": "at the tail",
+    "middle": "in the middle",
+    "mixed": "in different places",
+    "none": "nowhere",
+}
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,7 @@ class Ledger:
             told = (
                 f"{self.texts_cut} of {counted(self.texts, 'text')} "
                 f"{agreeing(self.texts_cut, 'were')} cut ({self.tokens_cut} of "
-                f"{counted(self.tokens, 'token')}, {self.share_cut:.1%}, at the {self.end})"
+                f"{counted(self.tokens, 'token')}, {self.share_cut:.1%}, {PLACES[self.end]})"
             ).replace("%", " %")
         else:
             told = (

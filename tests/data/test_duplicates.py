@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bothways.data.duplicates import NUM_HASHES, near_duplicates, signatures
+from bothways.data.duplicates import BAND_SIZE, NUM_HASHES, candidates, near_duplicates, signatures
 from bothways.tokenization.documents import read_documents
 from bothways.tokenization.tokenizer import load_tokenizer
 
@@ -75,3 +75,30 @@ def test_planted_copies_in_real_text(real_data: Path, minilm: Path) -> None:
     found = near_duplicates(signatures([document.ids for document in read]))
     assert found[200:].mean() > 0.9
     assert found[:200].mean() < 0.05
+
+
+def test_candidates_are_the_pairs_with_a_band_in_common() -> None:
+    known, new = (CHANCE.integers(0, 2, (size, NUM_HASHES), dtype=np.uint32) for size in (60, 40))
+    known[:, :64], new[:, :64] = 1, 2
+    bands = range(0, NUM_HASHES, BAND_SIZE)
+    expected = [
+        (row, other)
+        for row in range(40)
+        for other in range(60)
+        if any(
+            (new[row, at : at + BAND_SIZE] == known[other, at : at + BAND_SIZE]).all()
+            for at in bands
+        )
+    ]
+    found = list(zip(*(side.tolist() for side in candidates(known, new)), strict=True))
+    assert len(expected) > 20
+    assert found == expected
+
+
+def test_of_a_crowd_in_one_band_the_first_are_paired() -> None:
+    crowd = np.repeat(signatures([text(50)]), 100, axis=0)
+    rows, others = candidates(crowd, crowd[:2], most=3)
+    assert list(zip(rows.tolist(), others.tolist(), strict=True)) == [
+        (row, other) for row in range(2) for other in range(3)
+    ]
+    assert [len(side) for side in candidates(crowd[:0], crowd)] == [0, 0]

@@ -1,17 +1,14 @@
-"""What is wrong, most confident first, for labels and for spans; and the model beside baselines."""
+"""What is wrong, most confident first, for labels and for spans."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import pytest
 
-from bothways.diagnostics.baseline import baseline
 from bothways.diagnostics.errors import errors
 from bothways.diagnostics.evidence import Evidence
-from bothways.errors import NotAsked
 from bothways.inference.results import Results
 from bothways.tasks.results import TagResult
 from bothways.tasks.tag import TagTask
@@ -73,25 +70,3 @@ def test_wrong_spans_stand_beside_the_true_ones_they_overlap() -> None:
     ]
     assert "errors_outcomes" in {table.name for table in found.tables()}
     assert isinstance(Predicted(model, task, examples, CutPolicy(64)).results[0], TagResult)
-
-
-def test_the_model_stands_beside_its_baselines(evidence: Evidence) -> None:
-    found = baseline(evidence)
-    assert set(found.rivals) == {"bag_of_words", "majority"}
-    assert found.findings()[0].severity != "not asked"
-    for name, gain in found.gains.items():
-        assert gain.value == pytest.approx(found.value.value - found.rivals[name].value)
-        assert gain.low is not None
-        assert gain.low < gain.value
-    (table,), (figure,) = found.tables(), found.figures()
-    assert table.name == figure.name == "baseline"
-    assert [row[0] for row in table.rows] == ["this model", "bag of words", "majority"]
-
-
-def test_without_training_texts_the_majority_is_left(evidence: Evidence) -> None:
-    found = baseline(replace(evidence, train_examples=None))
-    assert set(found.rivals) == {"majority"}
-    assert [finding.severity for finding in found.findings()] == ["fine", "not asked"]
-    bare = replace(evidence.task, label_counts={})  # type: ignore[type-var]
-    with pytest.raises(NotAsked, match="--train"):
-        baseline(replace(evidence, task=bare, train_examples=None))

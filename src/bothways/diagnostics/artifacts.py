@@ -65,7 +65,7 @@ class Shortcut:
     @property
     def severity(self) -> Severity:
         """Alarm where it reaches most of what the model does, and not by chance."""
-        if self.gain.low is None or self.gain.low <= 0 or self.share < SHARE_NOTE:
+        if _low(self.gain) <= 0 or self.share < SHARE_NOTE:
             return "fine"
         return "alarm" if self.share >= SHARE_ALARM else "note"
 
@@ -207,7 +207,7 @@ def artifacts(evidence: Evidence, *, retrain: Retrain | None = None) -> Artifact
     main = evidence.task.main_metric
     scored, shortcuts = _compared(evidence, found)
     gain = scored["gain", MODEL]
-    if gain.low is None or gain.low <= 0:
+    if _low(gain) <= 0:
         raise NotAsked(
             f"The model itself is not shown to beat {UNINFORMED}: {main} "
             f"{scored['score', MODEL]}, a gain of {gain}."
@@ -317,10 +317,15 @@ def _of_labels(evidence: Evidence, found: Alone) -> tuple[Shortcut, ...]:
     told = []
     for label in judged.tolist():
         own = {(kind, name): each for (of, kind, name), each in scored.items() if of == label}
-        if (own["gain", MODEL].low or 0.0) > 0:
+        if _low(own["gain", MODEL]) > 0:
             told += [_shortcut(own, name, labels[label]) for name in cues]
     told = [each for each in told if each.severity != "fine"]
     return tuple(sorted(told, key=lambda each: (each.severity != "alarm", -each.score.value)))
+
+
+def _low(metric: Metric) -> float:
+    """The low end, which is the value where no resample differs."""
+    return metric.value if metric.low is None else metric.low
 
 
 def _ends(metric: Metric) -> tuple[tuple[str, float | None], ...]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothways.data.duplicates import SHINGLE, THRESHOLD, candidates, signatures
+from bothways.tasks.marking import RelateExample
 
 # Characters of a text that are compared, and of all texts of one side together.
 TEXT_READ = 2000
@@ -87,10 +88,9 @@ def find_copies(
 
 def sides_of(example: Any) -> Sides:
     """The texts of an example, stripped: all that tells it from others but what is predicted."""
-    if hasattr(example, "marked"):
-        return (example.marked[0].strip(),)
-    choices = getattr(example, "choices", ())
-    texts = (example.text, example.pair or "", "\n".join(choices))
+    texts = [example.text, example.pair or "", "\n".join(getattr(example, "choices", ()))]
+    if isinstance(example, RelateExample):
+        texts += [example.text[start:end] for start, end in (example.first, example.second)]
     return tuple(text.strip() for text in texts)
 
 

@@ -45,7 +45,7 @@ def baseline_finding(
         value: the model's.
         baselines: the same of each baseline; at least one.
         differences: how much better the model is than each, paired; positive is better.
-        units: how many were judged.
+        units: how many were judged, where those of one group, which err together, count once.
     """
 
     def rank(name: str) -> tuple[int, float]:
@@ -58,8 +58,8 @@ def baseline_finding(
     if units < TOO_FEW:
         severity = "note"
         text = (
-            f"Only {counted(units, 'example')} {agreeing(units, 'were')} judged, too few to tell "
-            f"the model ({metric} {value.value:.3f}) from {rival}."
+            f"Only {counted(units, 'independent example')} {agreeing(units, 'were')} judged, too "
+            f"few to tell the model ({metric} {value.value:.3f}) from {rival}."
         )
     elif severity == "fine":
         text = (
@@ -170,5 +170,7 @@ def _words(name: str) -> str:
         "majority": "the majority label",
         "likeliest_sentence": "the sentence with most words of the question",
         "no_answer": "no answer to any question",
+        "length": "the length of the text",
+        "random_encoder": "a random encoder with a linear head",
     }
     return said.get(name, name.replace("_", " "))

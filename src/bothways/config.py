@@ -34,6 +34,8 @@ from typing import (
 from bothways.errors import ConfigError, UsageError, nearest
 
 Settings = TypeVar("Settings")
+TableFormat = Literal["csv", "tsv", "jsonl", "parquet", "label-text", "lines"]
+FileFormat = Literal["auto", TableFormat, "conll", "conllu", "squad", "smart"]
 
 _ABSENT: Any = dataclasses.MISSING
 
@@ -66,21 +68,7 @@ class CommonSettings:
     policy: Literal["head", "tail", "head+tail", "windows"] | None = None
     overlap: int | None = None
     encoding: str | None = None
-    format: (
-        Literal[
-            "auto",
-            "csv",
-            "tsv",
-            "jsonl",
-            "parquet",
-            "label-text",
-            "conll",
-            "conllu",
-            "squad",
-            "smart",
-        ]
-        | None
-    ) = None
+    format: FileFormat | None = None
     header: bool | None = None
     quoting: bool | None = None
 

@@ -194,6 +194,18 @@ def test_label_text_columns_may_be_numbers(tmp_path: Path) -> None:
     }
 
 
+def test_each_line_is_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text('1 "a", b\t\n\ntext\n', encoding="utf-8")
+    rows = list(read_rows(path, format="lines"))
+    assert [(row.cells["text"], row.line) for row in rows] == [
+        ('1 "a", b\t', 1),
+        ("", 2),
+        ("text", 3),
+    ]
+    assert [list(row.cells) for row in read_rows(path, format="lines", header=False)] == [["1"]] * 3
+
+
 def test_label_text_names_lines_of_one_word(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("0 a\nword\n1 b\nother\n")

@@ -21,7 +21,7 @@ from bothways.errors import DataError
 logger = logging.getLogger(__name__)
 
 Format: TypeAlias = Literal[
-    "csv", "tsv", "jsonl", "parquet", "label-text", "conll", "conllu", "squad", "smart"
+    "csv", "tsv", "jsonl", "parquet", "label-text", "lines", "conll", "conllu", "squad", "smart"
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
@@ -171,4 +171,4 @@ def _unknown(path: str | Path, ending: str, text: str, lines: list[str]) -> str:
     message = f"{path}: cannot tell its format: {seen} and it starts with {shown(lines[0])}"
     if text.lstrip().startswith("["):
         return message + "; this is a JSON list: write one object a line (jq -c '.[]')"
-    return message + f"; give --format {'|'.join(FORMATS)}"
+    return message + f"; give --format {'|'.join(FORMATS)} (lines: each is a text)"

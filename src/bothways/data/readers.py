@@ -22,7 +22,7 @@ from bothways.data.problems import Problems, columns_of
 from bothways.data.rows import Row
 from bothways.data.smart import read_smart
 from bothways.data.squad import read_squad
-from bothways.data.tables import read_label_text, read_table
+from bothways.data.tables import read_label_text, read_table, read_texts
 from bothways.errors import DataError, UsageError, nearest
 
 logger = logging.getLogger(__name__)
@@ -130,6 +130,8 @@ def _open(
             )
         case "label-text":
             return read_label_text(file, encoding=encoding, header=header)
+        case "lines":
+            return read_texts(file, encoding=encoding, header=header)
         case "jsonl":
             return read_json_lines(file, encoding=encoding, nulls=nulls)
         case "parquet":

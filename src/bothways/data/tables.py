@@ -97,6 +97,13 @@ def read_label_text(file: str, *, encoding: str, header: bool) -> Iterator[Row]:
     problems.raise_if_any()
 
 
+def read_texts(file: str, *, encoding: str, header: bool) -> Iterator[Row]:
+    """A row a line, the whole of it a text; its column is "text", or with `header` off "1"."""
+    column = "text" if header else "1"
+    for number, line in enumerate(read_lines(file, encoding=encoding), 1):
+        yield Row({column: line}, file, number)
+
+
 def _quoted(file: str, delimiter: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
     """Records with the number of their first line."""
     if csv.field_size_limit() < LONGEST_CELL:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 import bothways
 from bothways.inference import prepacked
-from measure import alternate, machine, matmul_peak, minilm, mixed_lines, ratio
+from measure import all_processors, alternate, machine, matmul_peak, minilm, mixed_lines, ratio
 
 # Largest difference of a number in two sides' vectors that is rounding; beyond it they do not
 # compute the same thing, and no ratio means anything.
@@ -42,10 +42,8 @@ def flops(lengths: list[int], config: bothways.EncoderConfig) -> float:
     return sum(linear * n + attention * n * n for n in lengths)
 
 
-def onnx_side(texts: list[str], folder: Path, threads: int) -> Callable[[], NDArray[np.float32]]:
-    """ONNX Runtime over length-sorted batches of 32, mean pooled and normalised."""
-    import onnxruntime
-    from tokenizers import Tokenizer
+def onnx_graph(folder: Path) -> Path:
+    """The encoder's graph in float32, in a folder of its own."""
     from transformers import BertModel
 
     model = BertModel.from_pretrained(folder, attn_implementation="eager").eval()
@@ -71,9 +69,20 @@ def onnx_side(texts: list[str], folder: Path, threads: int) -> Callable[[], NDAr
         dynamic_shapes={"ids": {0: batch, 1: length}, "mask": {0: batch, 1: length}},
         verbose=False,
     )
+    return path
+
+
+def onnx_side(
+    texts: list[str], folder: Path, graph: Path, threads: int
+) -> Callable[[], NDArray[np.float32]]:
+    """ONNX Runtime over length-sorted batches of 32, mean pooled and normalised."""
+    import onnxruntime
+    from tokenizers import Tokenizer
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    with all_processors():
+        session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(256)
@@ -113,7 +122,7 @@ def main() -> None:
 
     model = bothways.load(folder)
     theirs = SentenceTransformer(str(folder), device="cpu")
-    onnx = onnx_side(texts, folder, options.threads)
+    onnx = onnx_side(texts, folder, onnx_graph(folder), options.threads)
     reference = theirs.encode(texts, batch_size=32, show_progress_bar=False)
     worst = {
         "sentence_transformers": float(np.abs(model.embed(texts).vectors - reference).max()),

@@ -7,11 +7,13 @@ not taken one after the other.
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +83,23 @@ def ratio(other: list[float], ours: list[float]) -> Ratio:
     """Other / ours, round by round."""
     ratios = [a / b for a, b in zip(other, ours, strict=True)]
     return Ratio(statistics.median(ratios), min(ratios), max(ratios))
+
+
+@contextmanager
+def all_processors() -> Iterator[None]:
+    """Threads that another library starts here may run anywhere.
+
+    OMP_PROC_BIND ties this thread to one processor, and threads that it starts inherit that.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
 
 
 def matmul_peak(size: int = 2048, seconds: float = 1.0) -> float:

@@ -16,10 +16,12 @@ from bothways.diagnostics.questions import QUESTIONS, question
 from bothways.diagnostics.settings import DiagnoseSettings
 from bothways.errors import NotAsked, UsageError
 from bothways.evaluation.result import SEVERITIES
+from bothways.report.page import render_html
 from bothways.tasks.classify import ClassifyExample
 from bothways.tokenization.policy import CutPolicy
 from tests.cli.command import Command, undisturbed
 from tests.diagnostics.planted import Planted, evidence_of, sentences, stand_in
+from tests.report.browser import PHONE, shown_in_a_browser
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +142,25 @@ def test_the_command_writes_the_report(bothways: Command, folder: Path) -> None:
     assert report["count"] == report["population"] == 60
     assert "bag_of_words" in report["baselines"]
     assert f"1/{len(QUESTIONS)} truncation" in done.err
-    assert (folder / "out" / "report.html").read_text(encoding="utf-8").count("<figure>") == len(
+    assert (folder / "out" / "report.html").read_text(encoding="utf-8").count("<figure") == len(
         report["figures"]
     )
+
+
+def test_the_page_of_a_diagnosis_is_shown_whole_on_a_phone(
+    planted: Planted, tmp_path: Path
+) -> None:
+    columns = {"source": tuple("ab"[number % 2] for number in range(60))}
+    report = ask(evidence_of(replace(planted, columns=columns)))
+    page = render_html(report)
+    for number, name in enumerate(dict.fromkeys(f.question for f in report.findings), 1):
+        assert f'id="question-{number}">\n<h3>{name}</h3>' in page
+    seen = shown_in_a_browser(page, tmp_path)
+    assert seen["errors"] == seen["wide"] == []
+    assert seen["scroll"] <= seen["width"] <= PHONE
+    assert page.count("<figure") == len(report.figures)
+    assert len(seen["sizes"]) == sum(figure.kind != "text" for figure in report.figures) > 4
+    assert min(seen["sizes"]) > 60
 
 
 def test_what_there_is_not_is_refused_by_name(bothways: Command, folder: Path) -> None:

@@ -65,6 +65,7 @@ FIGURES = (
         "true",
         (Series("yes", ("yes", "no"), (9.0, 1.0)), Series("no", ("yes", "no"), (0.0, 0.0))),
     ),
+    Figure("slices", "By slice", "bar", "accuracy", "slice", (Series("all", ("short",), (0.4,)),)),
 )
 
 TABLES = (
@@ -78,6 +79,7 @@ TABLES = (
             ("", None, float("nan"), None, None),
         ),
     ),
+    Table("slices_texts", "Texts of the weakest slice", ("text",), (("a text",),)),
     Table("long", "Many rows", ("n", "square"), tuple((str(n), n * n) for n in range(40))),
 )
 

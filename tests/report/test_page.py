@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import html
-import json
 import re
-import shutil
-import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bothways.report.page import render_html
 from bothways.report.sentences import sentences
+from tests.report.browser import PHONE, shown_in_a_browser
 from tests.report.reports import AWKWARD, EMPTY, FIGURES, REPORT, TABLES
 
-PHONE = 400  # CSS pixels
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # WCAG 2.1, 1.4.3: text against its background.
 CONTRAST = 4.5
 
@@ -82,7 +77,10 @@ def test_everything_the_report_holds_is_on_the_page(elements: Elements) -> None:
 
 
 def test_bad_news_comes_first(page: str) -> None:
-    order = [page.index(f'<li class="{name}">') for name in ("alarm", "note", "fine", "not-asked")]
+    order = [
+        page.index(f'<li class="{name}" id="question-')
+        for name in ("alarm", "note", "fine", "not-asked")
+    ]
     assert order == sorted(order)
     assert page.index("A shortcut exists") < page.index("<nav")
 
@@ -96,11 +94,26 @@ def test_every_figure_is_an_image_with_a_name_and_a_table_beside_it(
     page: str, elements: Elements
 ) -> None:
     images = elements.named("svg")
-    assert [each["aria-label"] for each in images] == [figure.title for figure in FIGURES]
+    titles = [figure.title for figure in FIGURES]
+    assert sorted(each["aria-label"] or "" for each in images) == sorted(titles)
     assert {each["role"] for each in images} == {"img"}
-    for figure in re.findall(r"<figure>.*?</figure>", page, flags=re.DOTALL):
+    for figure in re.findall(r"<figure.*?</figure>", page, flags=re.DOTALL):
         assert "<figcaption>" in figure
         assert "<table" in figure
+
+
+def test_figures_and_tables_of_a_question_stand_with_its_findings(page: str) -> None:
+    cards = re.findall(
+        r'<li class="[a-z-]+" id="question-\d+">\n<h3>(.*?)</h3>(.*?)</li>', page, re.S
+    )
+    assert [name for name, _ in cards] == ["artifacts", "slices", "truncation", "baseline"]
+    slices = dict(cards)["slices"]
+    assert slices.count("<figure") == 1
+    assert "<summary>Texts of the weakest slice (1)</summary>" in slices
+    assert all("<figure" not in card for name, card in cards if name != "slices")
+    assert page.count("Texts of the weakest slice") == slices.count("Texts of the weakest slice")
+    figures = page[page.index('<section id="figures"') :]
+    assert figures.count("<figure") == len(FIGURES) - 1
 
 
 def test_tables_have_headings_names_and_can_be_scrolled_by_keyboard(
@@ -158,50 +171,6 @@ def test_an_empty_report_is_a_page_too() -> None:
     page = render_html(EMPTY)
     assert "No question was asked." in page
     assert "<figure>" not in page
-
-
-def shown_in_a_browser(page: str, folder: Path) -> dict[str, Any]:
-    """What headless Chromium sees of a page 400 pixels wide."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
-    script = """
-        const errors = [];
-        addEventListener("error", event => errors.push(event.message), true);
-        addEventListener("load", () => {
-          const inside = document.querySelector("iframe").contentDocument;
-          const root = inside.documentElement;
-          const wide = [...inside.querySelectorAll("body *")].filter(element =>
-            !element.closest(".scroll > *, svg, .skip") &&
-            element.getBoundingClientRect().right > root.clientWidth + 1);
-          const sizes = [...inside.querySelectorAll("figure svg")].map(svg => {
-            const box = svg.getBoundingClientRect();
-            return Math.min(box.width, box.height);
-          });
-          document.body.textContent = "FOUND" + JSON.stringify({
-            errors, width: root.clientWidth, scroll: root.scrollWidth,
-            wide: wide.map(element => element.outerHTML.slice(0, 80)), sizes
-          }) + "END";
-        });
-    """
-    frame = (
-        f"<script>{script}</script><iframe srcdoc='{html.escape(page, quote=True)}' "
-        f"style='width:{PHONE}px;height:900px;border:0'></iframe>"
-    )
-    outer = folder / "outer.html"
-    outer.write_text(f"<!doctype html><meta charset=utf-8><body>{frame}", encoding="utf-8")
-    quiet = "sandbox no-first-run disable-gpu disable-quic disable-background-networking"
-    switches = [f"--{name}" for name in quiet.replace("sandbox", "no-sandbox").split()]
-    command = [
-        *(browser, "--headless", *switches, "--disable-component-update", "--disable-sync"),
-        *(f"--user-data-dir={folder / 'profile'}", "--window-size=800,1000"),
-        *("--virtual-time-budget=2000", "--dump-dom", outer.as_uri()),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    match = re.search(r"FOUND(.*)END", html.unescape(done.stdout), flags=re.DOTALL)
-    assert match is not None, done.stderr[-2000:]
-    found: dict[str, Any] = json.loads(match[1])
-    return found
 
 
 def test_a_browser_shows_the_page_on_a_phone_without_overflow_or_error(

@@ -64,6 +64,28 @@ def test_without_bad_news_the_next_step_is_the_question_that_was_not_asked() -> 
     assert "texts from elsewhere" in sentences(report_with(fine))[4]
 
 
+def test_the_first_sentence_of_the_worst_finding_of_a_question_is_said() -> None:
+    quoted = "It takes 'a. B' for 'c', by 0.5 [0.1, 0.9]. More of it below. And more."
+    said = sentences(
+        report_with(
+            Finding("errors", "fine", "Fine."),
+            Finding("errors", "note", quoted),
+            Finding("noise", "note", "Noise."),
+        )
+    )
+    assert said[:2] == ("It takes 'a. B' for 'c', by 0.5 [0.1, 0.9].", "Noise.")
+    assert "Fine." not in said
+
+
+def test_the_next_step_has_the_numbers_where_there_are_some() -> None:
+    numbers: dict[str, float | int | str | None] = {
+        "recommended_policy": "tail",
+        "recommended_max_length": 64,
+    }
+    said = sentences(report_with(Finding("truncation", "alarm", "Cut.", numbers)))
+    assert "--policy tail --max-length 64" in said[4]
+
+
 def test_findings_are_tallied_worst_first() -> None:
     assert tally(REPORT) == "1 alarm, 1 note, 1 fine, 1 not asked"
     twice = report_with(*[Finding("noise", "alarm", "a")] * 2, *[Finding("noise", "fine", "b")] * 2)

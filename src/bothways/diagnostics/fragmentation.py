@@ -43,6 +43,8 @@ TIMES = 1.5
 FEWER = 0.8
 WORST_WORDS = 20
 WORDS_NAMED = 3
+# Fewer groups are no picture.
+FEWEST_POINTS = 3
 GROUPS_SHOWN = 30
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 COUNTS = ("words", "pieces", "pieces_in_words", "unknown", "words_split", "characters")
@@ -149,14 +151,14 @@ class Fragmentation:
 
     def figures(self) -> tuple[Figure, ...]:
         """The score of each group against its pieces of a word."""
+        if len(self.groups) < FEWEST_POINTS:
+            return ()
         kinds = dict.fromkeys(group.kind for group in self.groups)
         lines = []
         for kind in kinds:
             some = [group for group in self.groups if group.kind == kind][:GROUPS_SHOWN]
             x = tuple(group.pieces_per_word for group in some)
             lines.append(Series(kind, x, tuple(group.score.value for group in some)))
-        if not lines:
-            return ()
         title = f"{self.metric} of groups of texts, by how broken their words are"
         return (
             Figure("fragmentation", title, "scatter", "pieces a word", self.metric, tuple(lines)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from bothways.evaluation.result import Report, Severity, Table
+from bothways.evaluation.result import Finding, Report, Severity, Table
 from bothways.report.cells import (
     cell,
     figure_table,
@@ -44,6 +44,38 @@ class PageTable:
     rows: tuple[tuple[tuple[str, str, bool], ...], ...]
 
 
+@dataclass(frozen=True)
+class PageFigure:
+    """A figure ready for the template.
+
+    Attributes:
+        name, title: of the figure.
+        svg: drawn.
+        table: its numbers.
+    """
+
+    name: str
+    title: str
+    svg: Markup
+    table: PageTable
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What stands with the findings of a question.
+
+    Attributes:
+        question: its name.
+        findings: worst first.
+        figures, tables: that show what it found.
+    """
+
+    question: str
+    findings: tuple[Finding, ...]
+    figures: tuple[PageFigure, ...]
+    tables: tuple[PageTable, ...]
+
+
 def render_html(report: Report) -> str:
     """The whole page.
 
@@ -63,14 +95,26 @@ def render_html(report: Report) -> str:
     )
     environment.filters |= {"flags": _flags, "breakable": _breakable}
     figures = [
-        {
-            "title": figure.title,
-            # Drawn by ourselves from escaped text.
-            "svg": Markup(draw(figure)),
-            "table": _page_table(figure_table(figure, report)),
-        }
+        PageFigure(
+            figure.name,
+            figure.title,
+            Markup(draw(figure)),  # drawn by ourselves from escaped text
+            _page_table(figure_table(figure, report)),
+        )
         for figure in report.figures
     ]
+    tables = [_page_table(table) for table in (*other_tables(report), ledger_table(report))]
+    shown = [
+        Shown(
+            question,
+            tuple(finding for finding in report.findings if finding.question == question),
+            tuple(figure for figure in figures if _belongs(figure.name, question)),
+            tuple(table for table in tables if _belongs(table.name, question)),
+        )
+        for question in dict.fromkeys(finding.question for finding in report.findings)
+    ]
+    placed = {figure.name for one in shown for figure in one.figures}
+    placed |= {table.name for one in shown for table in one.tables}
     return environment.get_template("page.html.jinja").render(
         report=report,
         sentences=sentences(report),
@@ -78,9 +122,15 @@ def render_html(report: Report) -> str:
         signs=SIGNS,
         cell=cell,
         scores=_page_table(score_table(report)),
-        figures=figures,
-        tables=[_page_table(table) for table in (*other_tables(report), ledger_table(report))],
+        questions=shown,
+        figures=[figure for figure in figures if figure.name not in placed],
+        tables=[table for table in tables if table.name not in placed],
     )
+
+
+def _belongs(name: str, question: str) -> bool:
+    """Whether a figure or table shows what a question found."""
+    return name == question or name.startswith(f"{question}_")
 
 
 def _page_table(table: Table) -> PageTable:

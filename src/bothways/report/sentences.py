@@ -6,6 +6,7 @@ language model writes them. The findings themselves come from `evaluation/` and 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from bothways.errors import counted
@@ -36,19 +37,26 @@ NEXT_STEPS = {
     "slices": "read the worst slice and collect examples like it",
     "truncation": "raise --max-length, or try --policy head+tail or windows, and compare",
 }
+# The same where the finding has the numbers for it.
+NEXT_STEPS_BY_NUMBERS = {
+    "truncation": "read with --policy {recommended_policy} --max-length {recommended_max_length}, "
+    "and fine-tune so too",
+}
 
 
 def sentences(report: Report) -> tuple[str, str, str, str, str]:
     """Five sentences: bad news, the score, good news, and the next step last.
 
-    What a report is about, where it is about a choice, comes before all of them. The first metric
-    of the report is taken for the main one.
+    What a report is about, where it is about a choice, comes before all of them. Of every other
+    question the worst finding is said, by its first sentence. The first metric of the report is
+    taken for the main one.
     """
-    leading = [f for f in report.findings if f.question == LEADING]
-    others = [f for f in report.findings if f.question != LEADING]
-    bad = [f.text for f in others if f.severity in ("alarm", "note")]
-    bad = [*(f.text for f in leading), *bad][:FINDINGS_SAID]
-    good = [f.text for f in others if f.severity not in ("alarm", "note")]
+    leading = [f.text for f in report.findings if f.question == LEADING]
+    worst = {f.question: f for f in reversed(report.findings) if f.question != LEADING}
+    others = [f for f in report.findings if worst.get(f.question) is f]
+    bad = [_headline(f) for f in others if f.severity in ("alarm", "note")]
+    bad = [*leading, *bad][:FINDINGS_SAID]
+    good = [_headline(f) for f in others if f.severity not in ("alarm", "note")]
     said = [*bad, _score(report), *good, *_fillers(report)][:4]
     if _score(report) not in said:
         said[-1] = _score(report)
@@ -65,6 +73,12 @@ def tally(report: Report) -> str:
         for each in SEVERITIES
         if counts[each]
     )
+
+
+def _headline(finding: Finding) -> str:
+    """The first sentence, which has the news; the page has the rest below."""
+    text = re.sub(r"(?<!\w)'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), finding.text)
+    return re.split(r"(?<=[.!?]) (?=[A-Z0-9])", text, maxsplit=1)[0].replace("\0", " ")
 
 
 def _score(report: Report) -> str:
@@ -93,7 +107,7 @@ def _next_step(report: Report) -> str:
     bad = [f for f in report.findings if f.severity in ("alarm", "note")]
     for finding in bad:
         if finding.question in NEXT_STEPS:
-            return f"Next: {NEXT_STEPS[finding.question]}."
+            return f"Next: {_step(finding)}."
     if not report.metrics:
         return "Next: judge the model on labelled data that it has not seen (bothways evaluate)."
     if any(_needs_train(finding) for finding in report.findings):
@@ -102,6 +116,14 @@ def _next_step(report: Report) -> str:
         "Next: read a few of its mistakes with your own eyes, and judge it on texts from elsewhere "
         "(bothways evaluate) before relying on it."
     )
+
+
+def _step(finding: Finding) -> str:
+    """What to do about a finding, with its numbers where it has them."""
+    try:
+        return NEXT_STEPS_BY_NUMBERS[finding.question].format_map(finding.numbers)
+    except KeyError:
+        return NEXT_STEPS[finding.question]
 
 
 def _needs_train(finding: Finding) -> bool:

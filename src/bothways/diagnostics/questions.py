@@ -24,6 +24,7 @@ QUESTIONS: dict[str, str] = {
     "labels": "which labels are likely wrong",
     "calibration": "whether its probabilities mean what they say",
     "errors": "where the model is wrong, and sure of it",
+    "attention": "where it looks, and which words speak for what it says",
     "baseline": "whether something simpler does as well",
     "artifacts": "whether something tells the answer that should not",
     "duplicates": "what the training data has too, or the data twice",

@@ -116,7 +116,7 @@ class Figure:
     Attributes:
         name: a word, unique in its report.
         title: what it shows.
-        kind: how to draw it.
+        kind: how to draw it; of a text, each series is one, x its words, y a number for each.
         x_label, y_label: of the axes, with units.
         series: what is drawn.
         level: a name and a value that is drawn across, or None.
@@ -124,7 +124,7 @@ class Figure:
 
     name: str
     title: str
-    kind: Literal["bar", "line", "scatter", "heat"]
+    kind: Literal["bar", "line", "scatter", "heat", "text"]
     x_label: str
     y_label: str
     series: tuple[Series, ...]

@@ -17,6 +17,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from bothways.evaluation.result import Figure, Series
+from bothways.report.words import draw_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +49,8 @@ def draw(figure: Figure) -> str:
 
     if not any(series.y for series in figure.series):
         raise ValueError(f"the figure {figure.name!r} has no values to draw")
+    if figure.kind == "text":
+        return draw_words(figure)
     settings: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": figure.name,

@@ -34,6 +34,25 @@ DECIDING = (*GOOD, *BAD)
 STRENGTH = 2.0
 
 
+# Words that decide and that each encoder knows, cheapest first: what it does not know it cannot
+# tell apart.
+LADDERS = {
+    "smallest": (DECIDING, DECIDING, DECIDING),
+    "largest": ((), (GOOD[0],), DECIDING),
+    "none": ((), (), (GOOD[0], BAD[0])),
+}
+NAMES = ("small", "middle", "large")
+
+
+def ladder(folder: Path, words: Sequence[Sequence[str]]) -> list[Path]:
+    """Encoders of 1, 2 and 3 layers, the largest first: not in the order that is right."""
+    made = [
+        save_encoder(folder / name, layers=number, words=known)
+        for number, (name, known) in enumerate(zip(NAMES, words, strict=True), start=1)
+    ]
+    return made[::-1]
+
+
 def save_encoder(
     folder: Path, *, layers: int, words: Sequence[str], width: int = 16, knowing: bool = True
 ) -> Path:
@@ -79,7 +98,9 @@ def write_reviews(path: Path, count: int, *, seed: int = 0, noise: float = 0.0) 
     return path
 
 
-def choosing(output: Path, candidates: Sequence[Path | str], data: Path, **changes: Any) -> Any:
+def choosing(
+    output: Path, candidates: Sequence[Path | str], data: Path, **changes: Any
+) -> ChooseSettings:
     """Settings of short runs; what a test varies is given."""
     whole = ChooseSettings(
         output,

@@ -16,7 +16,7 @@ from bothways.checkpoints.parts import Parts
 from bothways.data.randomness import keyed_random
 from bothways.inference.model import Model
 from bothways.ladder.settings import ChooseSettings
-from bothways.training.examples import Splits, TrainingData
+from bothways.training.examples import EncodedExamples, Splits, TrainingData
 from bothways.training.freezing import check_freeze
 from bothways.training.grid import RunSpec, grid
 from bothways.training.loop import LoopPlan
@@ -68,7 +68,13 @@ class Candidate:
         model = Model(base)
         policy = policy_of(given, splits.task, model)
         read = dataclasses.replace(splits, test=None)
-        return cls(source, given, base, TrainingData.encode(read, model.tokenizer, policy))
+        assert splits.dev is not None
+        train, dev = (
+            EncodedExamples(splits.task, part, tokenizer=model.tokenizer, policy=policy)
+            for part in (splits.train, splits.dev)
+        )
+        # Without a word about what was cut, since every step of a choice loads its candidates.
+        return cls(source, given, base, TrainingData(read, train, dev, policy))
 
     def runner(
         self, settings: ChooseSettings, runtime: Runtime, on_event: OnEvent | None = None

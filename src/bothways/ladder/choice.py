@@ -150,6 +150,8 @@ class Choice:
 
     def _estimate(self, entry: Entry) -> dict[str, Any]:
         candidate = self.load(entry)
+        if candidate.data.ledger.lost:
+            logger.warning("%s: %s", entry.name, candidate.data.ledger.sentence())
         tokenizer = candidate.base.tokenizer
         return {
             "size_mb": candidate.megabytes,

@@ -20,7 +20,6 @@ from bothways.training.task_tables import (
     EmbedSettings,
     RegressSettings,
     RelateSettings,
-    RerankSettings,
     TagSettings,
 )
 
@@ -121,7 +120,6 @@ class ChooseSettings:
         embed: what only --task embed has.
         regress: what only --task regress has.
         tag: what only --task tag has.
-        rerank: what only --task rerank has.
         relate: what only --task relate has.
         common: seed, device, lengths, file formats.
 
@@ -151,7 +149,6 @@ class ChooseSettings:
     embed: EmbedSettings = field(default_factory=EmbedSettings)
     regress: RegressSettings = field(default_factory=RegressSettings)
     tag: TagSettings = field(default_factory=TagSettings)
-    rerank: RerankSettings = field(default_factory=RerankSettings)
     relate: RelateSettings = field(default_factory=RelateSettings)
     common: CommonSettings = field(default_factory=CommonSettings)
 
@@ -242,7 +239,6 @@ class ChooseSettings:
             embed=self.embed,
             regress=self.regress,
             tag=self.tag,
-            rerank=self.rerank,
             relate=self.relate,
             common=self.common,
         )

@@ -71,6 +71,7 @@ def _facts(name: str, model: Model) -> dict[str, Any]:
         "labels": list(model.parts.labels),
         "labels_of": {name: list(one.parts.labels) for name, one in model.heads.items()},
         "bit_invariant": model.bit_invariant,
+        "int8": _int8(model),
         "config": dataclasses.asdict(config),
         "report": model.report.as_dict(),
     }
@@ -87,10 +88,23 @@ def _told(facts: dict[str, Any]) -> str:
         **({"labels": _listed(facts["labels"])} if facts["labels"] else {}),
         **{f"labels of {name}": _listed(own) for name, own in facts["labels_of"].items() if own},
         "saves as": facts["transformers"],
+        **({"int8": facts["int8"]["told"]} if facts["int8"] else {}),
         "same bits alone and in any batch": "yes" if facts["bit_invariant"] else "no",
     }
     width = max(map(len, rows)) + 2
     return "\n".join(f"{name:<{width}}{value}" for name, value in rows.items())
+
+
+def _int8(model: Model) -> dict[str, Any] | None:
+    """Which layers run in int8, and how that was judged; None where none does."""
+    from bothways.inference.int8_files import int8_sentence
+    from bothways.inference.int8_layers import quantised
+
+    running = list(quantised(model.encoder))
+    if not running:
+        return None
+    told = int8_sentence(model.encoder, model.parts.settings)
+    return {"told": told, "layers": running, **model.parts.settings.get("int8", {})}
 
 
 def _listed(labels: list[str]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bothways.data.options import FileOptions
+from bothways.diagnostics.alone import Retrain
 from bothways.diagnostics.evidence import SAMPLE, Evidence
 from bothways.diagnostics.questions import QUESTIONS, Answer, question
 from bothways.diagnostics.settings import DiagnoseSettings
@@ -61,6 +62,7 @@ def diagnose(
     settings: DiagnoseSettings | None = None,
     files: FileOptions | None = None,
     on_event: Callable[[Asked | Answered], None] | None = None,
+    retrain: Retrain | None = None,
     **others: Any,
 ) -> Report:
     """Ask every question that can be asked.
@@ -72,6 +74,7 @@ def diagnose(
         settings: what is asked, and of how much.
         files: how files are read; None for UTF-8 and a format found by itself.
         on_event: told before and after each question.
+        retrain: fine-tunes on parts of the input; `training.retraining` makes one.
         others: of `Evidence`: policy, seed, batch_tokens, resamples, names.
 
     Raises:
@@ -102,7 +105,7 @@ def diagnose(
         train_examples=None if train is None else task.read(files.rows(train)),
         **{"names": (model.parts.folder or "model", str(data)), **others},
     )
-    return ask(evidence, settings, on_event=on_event)
+    return ask(evidence, settings, on_event=on_event, retrain=retrain)
 
 
 def ask(
@@ -110,6 +113,7 @@ def ask(
     settings: DiagnoseSettings | None = None,
     *,
     on_event: Callable[[Asked | Answered], None] | None = None,
+    retrain: Retrain | None = None,
 ) -> Report:
     """The same of evidence that exists.
 
@@ -117,6 +121,7 @@ def ask(
         evidence: to ask.
         settings: what is asked; the sample is the evidence's.
         on_event: told before and after each question.
+        retrain: fine-tunes on parts of the input; None to leave that out.
     """
     start = time.perf_counter()
     settings = settings or DiagnoseSettings()
@@ -124,7 +129,7 @@ def ask(
     tell = on_event or _ignore
     answers: list[Answer] = []
     findings: list[Finding] = []
-    options = settings.options()
+    options = settings.options() | {"artifacts": {"retrain": retrain}}
     names = [name for name in QUESTIONS if not settings.only or name in settings.only]
     for number, name in enumerate(names, 1):
         tell(Asked(name, QUESTIONS[name], number, len(names)))

@@ -23,6 +23,8 @@ class DiagnoseSettings:
             0.95 and 0.99.
         calibrate: store the temperature that makes the probabilities mean what they say with the
             model, so that predict uses it; its predictions stay the same.
+        retrain: also fine-tune, as the model's recipe says, on parts of the input that should not
+            do alone; takes as long as that.
         all: ask of all examples, not of a sample of 2,000.
     """
 
@@ -32,6 +34,7 @@ class DiagnoseSettings:
     masked_lm: str | None = None
     wanted_precision: tuple[float, ...] = ()
     calibrate: bool = False
+    retrain: bool = False
     all: bool = False
 
     def check(self) -> None:

@@ -46,6 +46,7 @@ def run(settings: Settings) -> Output:
     from bothways.diagnostics.diagnose import diagnose
     from bothways.report.text import render_text
     from bothways.report.write import write_report
+    from bothways.training.retraining import retraining
 
     common = settings.common
     settings.asked.check()
@@ -63,6 +64,9 @@ def run(settings: Settings) -> Output:
         settings=settings.asked,
         files=file_options(common, model),
         on_event=_tell,
+        retrain=retraining(Path(settings.model), device=common.device, threads=common.threads)
+        if settings.asked.retrain
+        else None,
         names=(settings.model, str(settings.data)),
         policy=model.policy(common.max_length, common.policy, common.overlap),
         seed=common.seed,

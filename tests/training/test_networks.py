@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -24,6 +25,7 @@ from bothways.training.masked_lm import MaskedLMObjective
 from bothways.training.networks import (
     GENERATOR,
     Networks,
+    begin_at_frequencies,
     build_networks,
     fitted,
     vocabulary,
@@ -33,6 +35,7 @@ from bothways.training.pretrain_saving import Outcome, save_pretrained
 from bothways.training.replaced import AddedTable, ReplacedTokenObjective, Sharing
 from bothways.training.state import Progress, named_tensors
 from tests.data.corpora import tokenizer
+from tests.training.masks import masked_batch
 from tests.training.pretraining import text_settings
 
 
@@ -48,7 +51,26 @@ def continued(base: Parts, **changes: Any) -> Networks:
     return build_networks(settings, base.tokenizer, base)
 
 
+# Nats that the random weights of a new model add to the loss of guessing by frequency.
+RANDOM_WEIGHTS = 0.1
+
+
 SMALL = [name for name, config in PRESETS.items() if config.hidden_size <= 256]
+
+
+@pytest.mark.parametrize("name", ["tiny", "modern-tiny", "electra-small"])
+def test_a_new_head_begins_with_how_frequent_pieces_are(name: str) -> None:
+    made = build(name)
+    # Every piece of the texts below is a hundred times as frequent as any other.
+    counts = np.full(380, 1, np.int64)
+    batch = masked_batch(made.parts.config.with_vocab_size(24), [30, 20])
+    counts[5:24] = 199
+    begin_at_frequencies(made, counts)
+    with torch.no_grad():
+        loss = made.objective(batch)[0] / made.objective.counts(batch)[0]
+    shares = (counts + 1) / (counts + 1).sum()
+    assert float(loss) == pytest.approx(-np.log(shares[5]), abs=RANDOM_WEIGHTS)
+    assert float(loss) < np.log(400) - 1.0
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -24,6 +24,7 @@ from bothways.training.optim import (
 )
 from bothways.training.stable_adamw import StableAdamW
 from bothways.training.state import load_optimizer, optimizer_tensors
+from bothways.training.stored import StoredTensors
 from tests.training.runs import ToyObjective, same_bits
 
 # Two orders of adding the same float32 squares.
@@ -214,7 +215,7 @@ def test_every_optimizer_goes_on_from_a_file(name: Any, tmp_path: Path) -> None:
     save_file(optimizer_tensors(straight, optimizer), tmp_path / "moments.safetensors")
     resumed.load_state_dict(straight.state_dict())
     other = make_optimizer(name, resumed, learning_rate=1e-2)
-    load_optimizer(resumed, other, tmp_path / "moments.safetensors")
+    load_optimizer(resumed, other, StoredTensors(tmp_path, "moments.safetensors"))
     take(straight, optimizer, 2)
     take(resumed, other, 2)
     assert same_bits(dict(straight.state_dict()), dict(resumed.state_dict()))

@@ -30,6 +30,7 @@ LEFT_OUT = {
     "loop.checkpoint_every",
     "machine.device",
     "machine.threads",
+    "machine.sharded",
 }
 
 

@@ -39,14 +39,19 @@ def score_held_out(
     parts = objective.parts
     totals = torch.zeros(2, len(parts), dtype=torch.float64)
     with evaluating(objective), torch.no_grad():
-        for number in range(runtime.rank, len(batches), runtime.num_ranks):
-            batch = batches[number].to(runtime.device)
+        for first in range(0, len(batches), runtime.num_ranks):
+            number = first + runtime.rank
+            counted = number < len(batches)
+            # All ranks run the encoder equally often: its weights may be spread over them.
+            batch = batches[number if counted else 0].to(runtime.device)
             with (
                 seeded(HELD_OUT_SEED, number, device=runtime.device),
                 runtime.forward(),
             ):
-                totals[0] += objective(batch).double().cpu()
-            totals[1] += torch.tensor(objective.counts(batch), dtype=torch.float64)
+                sums = objective(batch).double().cpu()
+            if counted:
+                totals[0] += sums
+                totals[1] += torch.tensor(objective.counts(batch), dtype=torch.float64)
     found = runtime.sum(totals.flatten().tolist())
     means = {
         part.name: total / max(count, 1.0)

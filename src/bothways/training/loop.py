@@ -388,10 +388,10 @@ class _Loop:
         )
 
     def _save(self, progress: Progress) -> None:
-        """A checkpoint, written by the first rank while the others wait."""
+        """A checkpoint, written by the first rank while the others wait, or by all."""
         if self.store is None:
             return
-        if self.runtime.is_main:
+        if self.runtime.is_main or self.store.every_rank:
             folder = self.store.save(self.objective, self.optimizer, progress)
             self.recorder.event(CheckpointSaved(progress.step, folder))
         self.runtime.wait()

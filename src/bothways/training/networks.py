@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bothways.checkpoints.empty import without_memory
@@ -234,6 +236,27 @@ def _with_masked_lm(parts: Parts, relation: bool) -> Parts:
         )
     made = new_head(parts, "masked_lm", 2 if relation else 0)
     return adapt(parts, made, kind="masked_lm")
+
+
+def begin_at_frequencies(networks: Networks, counts: NDArray[np.int64]) -> None:
+    """Let a head that guesses hidden tokens expect each piece as often as it stands in the text.
+
+    The first loss is then about the entropy of single pieces, where it was the logarithm of their
+    number, and no step is spent on learning how frequent they are.
+
+    Args:
+        networks: with a new head.
+        counts: how often each id stands in the text; one is added to each.
+    """
+    parts = networks.parts if networks.generator is None else networks.generator
+    head = parts.masked_lm
+    assert head is not None
+    bias = head.output.bias
+    shares = np.ones(len(bias))
+    known = min(len(counts), len(bias))
+    shares[:known] += counts[:known]
+    with torch.no_grad():
+        bias.copy_(torch.from_numpy(np.log(shares / shares.sum())))
 
 
 def fitted(config: EncoderConfig, tokenizer: Tokenizer) -> EncoderConfig:

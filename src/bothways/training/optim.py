@@ -234,6 +234,8 @@ def clip_gradients(parameters: Sequence[nn.Parameter], max_norm: float) -> Tenso
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
     norm = nn.utils.get_total_norm(gradients, foreach=True)
+    gather = getattr(norm, "full_tensor", None)  # of tensors that are spread over processes
+    norm = norm if gather is None else gather()
     if max_norm > 0.0 and (norm.device.type != "cpu" or float(norm) > max_norm):
         nn.utils.clip_grads_with_norm_(parameters, max_norm, norm, foreach=True)
     return norm

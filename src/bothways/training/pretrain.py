@@ -12,10 +12,13 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from bothways.checkpoints.load import load_parts
 from bothways.checkpoints.parts import Parts
@@ -26,7 +29,13 @@ from bothways.tokenization.tokenizer import Tokenizer
 from bothways.training.feed import Ahead, Feed
 from bothways.training.held_out import score_held_out, unigram_loss
 from bothways.training.loop import LoopPlan, stopped_at_once, train
-from bothways.training.networks import Networks, build_networks, vocabulary, with_length
+from bothways.training.networks import (
+    Networks,
+    begin_at_frequencies,
+    build_networks,
+    vocabulary,
+    with_length,
+)
 from bothways.training.optim import make_optimizer
 from bothways.training.output import claim_output, resume_command
 from bothways.training.pretrain_saving import Outcome, save_pretrained
@@ -35,6 +44,7 @@ from bothways.training.recompute import compile_layers, recompute_activations
 from bothways.training.recorder import Event, OnEvent, Recorder, RunFinished, RunStarted, StepDone
 from bothways.training.runtime import Runtime, seeded
 from bothways.training.schedule import batch_ramp, make_schedule
+from bothways.training.sharding import ShardedCheckpointStore, gather_into, shard
 from bothways.training.state import CheckpointStore
 from bothways.training.text_feed import TextData, open_text, part_tokens
 
@@ -108,7 +118,12 @@ def pretrain(settings: PretrainSettings, *, on_event: OnEvent | None = None) -> 
     settings = settings.filled()
     settings.check()
     machine = settings.machine
-    runtime = Runtime(device=machine.device, precision=machine.precision, threads=machine.threads)
+    runtime = Runtime(
+        device=machine.device,
+        precision=machine.precision,
+        threads=machine.threads,
+        sharded=machine.sharded,
+    )
     claim_output(settings, runtime, [settings.output])
     base = None if settings.from_ is None else load_parts(settings.from_)
     settings = with_length(settings, given, base)
@@ -149,10 +164,32 @@ class PretrainRun:
         self.held_out: Sequence[Batch] = text.held_out()
 
     def networks(self) -> Networks:
-        """New networks on the device, the same each time."""
+        """New networks as they are trained, the same each time."""
+        made = self._new_networks()
+        if self.runtime.sharded:
+            shard(made.objective, self.runtime)
+        return made
+
+    @cached_property
+    def _counts(self) -> NDArray[np.int64]:
+        """How often each piece stands in the text."""
+        return self.text.counts()
+
+    def _whole(self, networks: Networks) -> Networks:
+        """Networks of which this process has everything."""
+        if not self.runtime.sharded:
+            return networks
+        made = self._new_networks()
+        gather_into(made.objective, networks.objective)
+        return made
+
+    def _new_networks(self) -> Networks:
+        """New networks on the device."""
         device = self.runtime.device
         with seeded(self.settings.machine.seed, device=device):
             made = build_networks(self.settings, self.tokenizer, self.base)
+        if self.base is None or (self.base.masked_lm is None and made.generator is None):
+            begin_at_frequencies(made, self._counts)
         made.objective.to(device)
         network = self.settings.network
         for part in (made.parts, made.generator):
@@ -214,11 +251,7 @@ class PretrainRun:
             before = self.score(networks) | self.pseudo_perplexity(networks)
         if before:
             logger.info("held-out text before: %s", _told(before))
-        store = CheckpointStore(
-            settings.output,
-            settings=self.deciding() | {"steps": steps, "text": self.text.fingerprint},
-            keep=settings.loop.keep_checkpoints,
-        )
+        store = self._store(steps)
         recorder = Recorder(
             settings.output / "metrics.jsonl" if runtime.is_main else None,
             on_event=on_event if runtime.is_main else None,
@@ -247,8 +280,17 @@ class PretrainRun:
         recorder.close()
         # The loop ends with an evaluation, unless it had nothing left to do.
         after = (scores or self.score(networks)) | self.pseudo_perplexity(networks)
-        level = unigram_loss(self.text.counts(), self.held_out) if after else None
-        return Outcome(progress, steps, before, after, level, self.text.manifest), networks
+        level = unigram_loss(self._counts, self.held_out) if after else None
+        outcome = Outcome(progress, steps, before, after, level, self.text.manifest)
+        return outcome, self._whole(networks)
+
+    def _store(self, steps: int) -> CheckpointStore:
+        """Where the checkpoints of a run of so many steps go."""
+        folder, keep = self.settings.output, self.settings.loop.keep_checkpoints
+        decides = self.deciding() | {"steps": steps, "text": self.text.fingerprint}
+        if self.runtime.sharded:
+            return ShardedCheckpointStore(folder, settings=decides, keep=keep, runtime=self.runtime)
+        return CheckpointStore(folder, settings=decides, keep=keep)
 
     def _plan(self, steps: int) -> LoopPlan:
         loop, optim = self.settings.loop, self.settings.optim

@@ -39,6 +39,7 @@ CHANGEABLE = MAY_DIFFER | {
     "preempt_ok",
     "machine.threads",
     "machine.workers",
+    "machine.sharded",
     # Where the text lies; what it is, is compared by its content.
     "corpus.data",
     "corpus.input",
@@ -255,6 +256,10 @@ class PretrainSettings:
             problems.append("--new-words change how text is read, so give --input and not --data")
         if self.objective.relation != "none" and self.objective.goal == "replaced":
             problems.append("--relation goes with --goal masked-lm")
+        if self.machine.sharded and self.optim.optimizer == "muon":
+            problems.append(
+                "--optimizer muon needs whole matrices, and --sharded spreads them; take adamw"
+            )
         if self.resume and self.overwrite:
             problems.append("give --resume or --overwrite, not both")
         return problems

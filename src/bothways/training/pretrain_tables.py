@@ -188,6 +188,8 @@ class MachineSettings:
         precision: number format of the computation; auto: what suits the device.
         threads: processor threads; unset: one a core.
         workers: batches that are made ahead of the step that reads them.
+        sharded: under a launcher, spread weights, gradients and moments over the processes (FSDP2),
+            for models that one device cannot hold.
     """
 
     seed: int = 0
@@ -195,3 +197,4 @@ class MachineSettings:
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     threads: int | None = None
     workers: int = 2
+    sharded: bool = False

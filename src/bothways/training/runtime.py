@@ -34,11 +34,14 @@ class Runtime:
         precision: of the forward pass; weights and moments stay float32. auto is bfloat16 on a
             GPU that has it, else float32.
         threads: of the CPU; None leaves torch's number.
+        sharded: whether several processes spread what learns over each other (`sharding.py`)
+            instead of holding it each.
 
     Attributes:
         device: where batches and weights go.
         dtype: of the matrix products.
         rank, num_ranks: this process among those of the launch.
+        sharded: whether that is so here; never in a single process.
 
     Raises:
         UsageError: for a device that is not here, or float16, whose gradients underflow.
@@ -50,6 +53,7 @@ class Runtime:
         device: str | None = None,
         precision: Precision = "auto",
         threads: int | None = None,
+        sharded: bool = False,
     ) -> None:
         if threads is not None:
             if threads < 1:
@@ -69,6 +73,7 @@ class Runtime:
         else:
             self.device = found
             self.rank, self.num_ranks = 0, 1
+        self.sharded = sharded and self.num_ranks > 1
         if precision == "auto":
             fast = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
             precision = "bfloat16" if fast else "float32"
@@ -86,7 +91,9 @@ class Runtime:
         return matrix_peak(self.device, self.dtype) * self.num_ranks
 
     def wrap(self, objective: nn.Module) -> nn.Module:
-        """The objective on its device, ready for the loop."""
+        """The objective on its device, ready for the loop; one that is spread already as it is."""
+        if self.sharded:
+            return objective
         objective.to(self.device)
         if self._accelerator is None:
             return objective

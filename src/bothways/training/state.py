@@ -25,8 +25,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bothways.checkpoints.files import Staged, WeightFiles, read_json_object, write_tensors
+from bothways.checkpoints.files import Staged, read_json_object, write_tensors
 from bothways.errors import CheckpointError, TrainingError
+from bothways.training.stored import StoredTensors, put
 
 WEIGHTS, MOMENTS, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _FOLDER = re.compile(r"step-(\d{8,})")
@@ -75,7 +76,12 @@ class CheckpointStore:
         settings: what decides the run's numbers, as JSON values; a run with other settings is
             refused when it resumes.
         keep: newest checkpoints that stay, besides the best one.
+
+    Attributes:
+        every_rank: whether all processes save, and not the first one alone.
     """
+
+    every_rank = False
 
     def __init__(self, folder: Path, *, settings: Mapping[str, Any], keep: int = 2) -> None:
         self.folder = folder / "checkpoints"
@@ -115,16 +121,23 @@ class CheckpointStore:
             put_in_place(temporary, final)
         except (CheckpointError, OSError) as error:
             shutil.rmtree(temporary, ignore_errors=True)
-            steps = self.steps()
-            last = f"the last good one is {self.path(steps[-1])}" if steps else "there is no other"
-            raise CheckpointError(
-                f"checkpoint not written: {error}; {last}; make room and go on with --resume"
-            ) from error
+            raise self._not_written(error) from error
+        self._forget(progress)
+        return final
+
+    def _not_written(self, problem: object) -> CheckpointError:
+        steps = self.steps()
+        last = f"the last good one is {self.path(steps[-1])}" if steps else "there is no other"
+        return CheckpointError(
+            f"checkpoint not written: {problem}; {last}; make room and go on with --resume"
+        )
+
+    def _forget(self, progress: Progress) -> None:
+        """Drop the checkpoints that are no longer kept."""
         kept = {*self.steps()[-self._keep :], progress.step, progress.best_step}
         for step in self.steps():
             if step not in kept:
                 shutil.rmtree(self.path(step))
-        return final
 
     def restore(self, objective: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
         """Put the newest checkpoint into a run; the start of a run when there is none.
@@ -147,7 +160,7 @@ class CheckpointStore:
             ) from error
         refuse_other_settings(stored, self._settings, folder)
         self.load_weights(objective, steps[-1])
-        load_optimizer(objective, optimizer, folder / MOMENTS)
+        load_optimizer(objective, optimizer, StoredTensors(folder, MOMENTS))
         return progress
 
     def load_weights(self, objective: nn.Module, step: int) -> None:
@@ -156,7 +169,7 @@ class CheckpointStore:
         Raises:
             CheckpointError: when they cannot be read or do not fit; every problem is named.
         """
-        stored, wanted = WeightFiles([self.path(step) / WEIGHTS]), named_tensors(objective)
+        stored, wanted = StoredTensors(self.path(step), WEIGHTS), named_tensors(objective)
         problems = [f"{name} is missing" for name in wanted.keys() - stored.shapes.keys()]
         problems += [f"{name} is not in the model" for name in stored.shapes.keys() - wanted.keys()]
         problems += [
@@ -170,7 +183,7 @@ class CheckpointStore:
             )
         with torch.no_grad():
             for name, tensor in wanted.items():
-                tensor.copy_(stored.tensor(name))
+                put(tensor, stored.tensor(name))
 
 
 def put_in_place(temporary: Path, final: Path) -> None:
@@ -235,18 +248,28 @@ def optimizer_tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> di
     }
 
 
-def load_optimizer(module: nn.Module, optimizer: torch.optim.Optimizer, path: Path) -> None:
+def load_optimizer(
+    module: nn.Module, optimizer: torch.optim.Optimizer, stored: StoredTensors
+) -> None:
     """Put stored moments into an optimizer.
 
     Raises:
-        CheckpointError: when the file cannot be read or names what is no parameter.
+        CheckpointError: when they name what is no parameter.
     """
-    stored, parameters = WeightFiles([path]), dict(module.named_parameters())
+    parameters = dict(module.named_parameters())
     optimizer.state.clear()
-    for key in stored.shapes:
+    for key, shape in stored.shapes.items():
         slot, _, name = key.partition("/")
         if name not in parameters:
-            raise CheckpointError(f"{path} holds {slot} of {name}, which the model does not have")
-        parameter = parameters[name]
-        # The fused optimizer keeps its counter of steps beside the parameter too.
-        optimizer.state[parameter][slot] = stored.tensor(key).to(parameter.device, copy=True)
+            raise CheckpointError(
+                f"{stored.place} holds {slot} of {name}, which the model does not have"
+            )
+        parameter, value = parameters[name], stored.tensor(key)
+        if shape == tuple(parameter.shape):
+            optimizer.state[parameter][slot] = moment = torch.zeros_like(
+                parameter, dtype=value.dtype, requires_grad=False
+            )
+            put(moment, value)
+        else:
+            # The fused optimizer keeps its counter of steps beside the parameter too.
+            optimizer.state[parameter][slot] = value.to(parameter.device, copy=True)

@@ -15,7 +15,7 @@ def run(settings: PlanSettings) -> Output:
 
 
 def _lines(settings: PlanSettings, plan: Plan) -> list[str]:
-    sharded = "" if plan.fits else " only with the state sharded over the devices"
+    sharded = "" if plan.fits else " only with --sharded, spread over the devices"
     fits = "fits" + sharded if plan.fits_sharded else "does not fit; make the batch smaller"
     lines = [
         (

@@ -14,6 +14,7 @@ from bothways.cli.inputs import (
     open_model,
     read_as_learned,
     task_of,
+    texts,
 )
 from bothways.cli.output import Output
 from bothways.cli.progress import counting
@@ -31,7 +32,7 @@ class Settings:
 
     Attributes:
         model: folder of a fine-tuned model, or hub name; for vectors any encoder will do.
-        data: labelled data file.
+        data: labelled data file; for a model that fills masks raw text, such as lines of a .txt.
         head: of several heads, the one to judge.
         train: training file, for the baselines that learn from it.
         task: embed judges the vectors of a model that was trained for something else, or not.
@@ -83,6 +84,8 @@ def run(settings: Settings) -> Output:
     reranks = model.task is not None and model.task.name == "rerank"
     if settings.data is None and not reranks:
         report = _of_vectors(settings, model)
+    elif settings.data is not None and model.task is None and model.parts.masked_lm is not None:
+        report = _of_masks(settings, settings.data, model)
     else:
         report = _of_examples(settings, model)
     if settings.report is not None:
@@ -128,6 +131,17 @@ def _of_examples(settings: Settings, model: Model) -> Report:
         return evaluate(
             model, examples, train=train, overlap=overlap, on_batch=count, **_options(settings)
         )
+
+
+def _of_masks(settings: Settings, data: Path, model: Model) -> Report:
+    """Raw text, lines or a column of a file, whose tokens a model that fills masks guesses."""
+    from bothways.diagnostics.filling import evaluate_filling
+
+    given = list(texts(data, settings.columns, settings.common))
+    apart = [text for each in given for text in ((each,) if isinstance(each, str) else each)]
+    options = _options(settings)
+    del options["policy"]  # the beginning of a text is read
+    return evaluate_filling(model, apart, **options)
 
 
 def _of_vectors(settings: Settings, model: Model) -> Report:

@@ -91,6 +91,8 @@ def test_words_count_where_tags_make_no_spans() -> None:
     assert rows["O"] == (3, 5, 3)
     mistakes = table(made, "mistakes").rows
     assert ("B-LOC", "B-PER", 1, 1.0) in mistakes
+    (errors,) = [finding for finding in made.findings if finding.question == "errors"]
+    assert f"to take {mistakes[0][0]!r} for {mistakes[0][1]!r} (1 time)" in errors.text
     assert set(made.metrics) == {"accuracy_tokens"}
 
 

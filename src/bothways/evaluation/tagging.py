@@ -50,14 +50,19 @@ def tagging_parts(
         for kind, found in intervals(f1, units, resamples=resamples, seed=seed).items()
     }
     tables = [_kind_table(counts, by_kind, "types" if task.form else "tags")]
-    told = _mistakes_told(truth, said)
+    told = ""
+    mistake: tuple[str, str, int] | None = None
     if task.form is not None:
         tables.append(_outcome_table(truth, said))
+        told = _mistakes_told(truth, said)
     else:
-        tables.append(_confused_table(truth, said))
+        pairs = _pairs_of_tags(truth, said)
+        tables.append(_confused_table(pairs))
+        wrong = Counter(pair for pair in pairs if pair[0] != pair[1]).most_common(1)
+        mistake = (*wrong[0][0], wrong[0][1]) if wrong else None
     findings: list[Finding] = []
     if support:
-        findings.append(errors_finding(by_kind, support, None, told=told))
+        findings.append(errors_finding(by_kind, support, mistake, told=told))
     if train is None:
         findings.append(baselines_not_asked("the most frequent tag of each word"))
     return Parts(
@@ -139,13 +144,19 @@ def _outcome_table(truth: Sequence[Sequence[Span]], said: Sequence[Sequence[Span
     return Table("outcomes", title, columns, tuple(rows))
 
 
-def _confused_table(truth: Sequence[Sequence[Span]], said: Sequence[Sequence[Span]]) -> Table:
-    """The commonest mistakes about words."""
-    pairs = [
+def _pairs_of_tags(
+    truth: Sequence[Sequence[Span]], said: Sequence[Sequence[Span]]
+) -> list[tuple[str, str]]:
+    """The true and the predicted tag of each word, where every word is a span."""
+    return [
         (true[2], given[2])
         for trues, givens in zip(truth, said, strict=True)
         for true, given in zip(trues, givens, strict=True)
     ]
+
+
+def _confused_table(pairs: Sequence[tuple[str, str]]) -> Table:
+    """The commonest mistakes about words."""
     totals = Counter(true for true, _ in pairs)
     wrong = Counter(pair for pair in pairs if pair[0] != pair[1]).most_common(MISTAKES_SHOWN)
     rows = tuple((*pair, count, count / totals[pair[0]]) for pair, count in wrong)

@@ -25,9 +25,9 @@ def a_mark_that_tells_the_label(draw: Draw, faulty: bool) -> Planted:
 
 def three_wrong_labels_in_a_hundred(draw: Draw, faulty: bool) -> Planted:
     """Labels that say what the text does not, spread evenly."""
-    train, test = (sentences(draw, count, sure=1.0) for count in (200, 1000))
+    train, test = (sentences(draw, count, sure=1.0) for count in (200, 1200))
     if faulty:
-        wrong = set(draw.choice(len(test), 30, replace=False).tolist())
+        wrong = set(draw.choice(len(test), 36, replace=False).tolist())
         other = dict(zip(LABELS, (*LABELS[1:], LABELS[0]), strict=True))
         test = [
             replace(e, label=other[e.label or ""]) if number in wrong else e

@@ -28,7 +28,7 @@ from bothways.evaluation.result import (
     interval_columns,
 )
 
-# A slice that is behind by less than this share of the whole score is a note, no alarm.
+# A slice that is not surely behind by this share of the whole score is a note, no alarm.
 LEAST_GAP = 0.05
 # Labels are found unequally well by most models, and nobody knows them beforehand: see `errors`.
 NO_ALARM = {"label"}
@@ -109,7 +109,7 @@ class Slices:
         elif not self.behind:
             text = (
                 f"None of {counted(count, 'slice')} is shown to score lower than the other "
-                f"examples (the lowest, {self.judged[0].slice}: {self.metric} "
+                f"examples (the nearest to it, {self.judged[0].slice}: {self.metric} "
                 f"{self.judged[0].score:.3f})."
             )
         else:
@@ -162,8 +162,8 @@ class Slices:
         return (Table("slices", title, (*columns, "verdict"), rows),) if rows else ()
 
     def _is_far(self, each: Judged) -> bool:
-        far = each.gap is not None and -each.gap.value >= LEAST_GAP * abs(self.score)
-        return far and each.slice.kind not in NO_ALARM
+        nearest = 0.0 if each.gap is None or each.gap.high is None else -each.gap.high
+        return nearest >= LEAST_GAP * abs(self.score) and each.slice.kind not in NO_ALARM
 
 
 def slices(evidence: Evidence) -> Slices:

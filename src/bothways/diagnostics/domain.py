@@ -102,26 +102,26 @@ class Domain:
         """How far, what it costs, and what was not asked."""
         low = self.told_apart.low or 0.0
         apart = next(words for least, words in HOW_FAR if low >= least)
-        text = (
-            f"The texts {apart} the training texts: a classifier of both has an area under the "
-            f"curve of {self.told_apart} (0.5 is guessing)."
-        )
+        area = f"has an area under the curve of {self.told_apart} (0.5 is guessing)"
+        parts = [f"The texts {apart} the training texts: a classifier of both {area}."]
         told = "; ".join(
             f"{each.name} {each.here.value:.3g} (among training texts {each.training:.3g})"
             for each in self.measures
         )
-        text += f" {told[0].upper()}{told[1:]}."
+        parts.append(f"{told[0].upper()}{told[1:]}.")
         numbers: dict[str, float | int | str | None] = {"area": self.told_apart.value}
         numbers |= {each.name: each.here.value for each in self.measures}
         numbers |= {f"{each.name}, training": each.training for each in self.measures}
         if self.gap is not None:
             lower = "scores lower" if self._is_far_worse else "is not shown to score lower"
-            text += (
-                f" The half that lies farther from the training texts {lower} than the nearer "
+            cost = (
+                f"The half that lies farther from the training texts {lower} than the nearer "
                 f"half: a difference of {self.gap} in {self.metric}."
             )
+            # The news first.
+            parts.insert(0 if self._is_far_worse and low < DRIFTED else len(parts), cost)
             numbers["far_minus_near"] = self.gap.value
-        found = Finding("domain", self.severity, text, numbers)
+        found = Finding("domain", self.severity, " ".join(parts), numbers)
         missing = Finding("domain", "not asked", self.not_asked)
         return (found, missing) if self.not_asked else (found,)
 

@@ -106,48 +106,53 @@ class Fragmentation:
     def findings(self) -> tuple[Finding, ...]:
         """One finding: the worst group where one is both shattered and behind."""
         found = self.pieces
-        numbers: dict[str, float | int | str | None] = {
+        severity, parts, numbers = self._of_groups()
+        average = (
+            f"Words are broken into {found.pieces_per_word:.2f} pieces on average, and "
+            f"{found.unknown_rate:.1%} of the pieces are unknown"
+        )
+        if found.pieces_per_word >= SHATTERED or found.unknown_rate >= UNKNOWN:
+            severity = "alarm" if found.texts >= TOO_FEW else "note"
+            parts.insert(0, f"{average}: the tokenizer does not know this language or vocabulary.")
+        else:
+            parts.append(f"{average}.")
+        best = min(self.others, key=lambda name: self.others[name].pieces_per_word, default=None)
+        if best is not None:
+            rival = self.others[best].pieces_per_word
+            few = rival <= FEWER * found.pieces_per_word
+            worth = ", which is worth a try." if few else "."
+            parts.append(f"{best} needs {rival:.2f} pieces a word{worth}")
+        numbers |= {
             "pieces_per_word": found.pieces_per_word,
             "unknown_rate": found.unknown_rate,
             "byte_rate": self.byte_rate,
             "split_rate": found.split_rate,
         }
-        text = (
-            f"Words are broken into {found.pieces_per_word:.2f} pieces on average, and "
-            f"{found.unknown_rate:.1%} of the pieces are unknown."
-        )
-        severity: Severity = "fine"
-        if found.pieces_per_word >= SHATTERED or found.unknown_rate >= UNKNOWN:
-            severity = "alarm" if found.texts >= TOO_FEW else "note"
-            text += " The tokenizer does not know this language or vocabulary."
+        return (Finding("fragmentation", severity, " ".join(parts), numbers),)
+
+    def _of_groups(self) -> tuple[Severity, list[str], dict[str, float | int | str | None]]:
+        """What is to be said of groups: an alarm, a note, or nothing."""
         shattered = [group for group in self.groups if group.is_shattered]
         behind = [group for group in shattered if group.is_behind]
         worst = min(behind, key=_rank, default=None)
-        if worst is not None and worst.gap is not None:
-            severity = "alarm"
-            text += (
-                f" {_named(worst)} ({worst.count:,} texts) has {worst.pieces_per_word:.2f} pieces "
-                f"a word and {worst.unknown_rate:.1%} unknown, and its {self.metric} is "
-                f"{-worst.gap.value:.3f} lower than {_rest(worst)} "
-                f"[{worst.gap.low:.3f}, {worst.gap.high:.3f}]."
-            )
-            broken = ", ".join(repr(word.word) for word in found.longest[:WORDS_NAMED])
-            text += f" The words of most pieces: {broken}."
-            numbers |= {"worst_group": worst.name, "gap": worst.gap.value}
-            names = [group.name for group in behind if group.kind == worst.kind]
-            if len(names) > 1:
-                text += f" Lower and shattered too: {', '.join(names[:6])}."
-        elif shattered:
-            severity = "note" if severity == "fine" else severity
-            text += f" {_named(shattered[0])} is broken most, without a lower score being shown."
-        best = min(self.others, key=lambda name: self.others[name].pieces_per_word, default=None)
-        if best is not None:
-            rival = self.others[best].pieces_per_word
-            few = rival <= FEWER * found.pieces_per_word
-            text += f" {best} needs {rival:.2f} pieces a word" + (
-                ", which is worth a try." if few else "."
-            )
-        return (Finding("fragmentation", severity, text, numbers),)
+        if worst is None or worst.gap is None:
+            # A quarter is broken more than another one everywhere.
+            named = [group for group in shattered if group.kind != "quarter"]
+            told = "is broken much more than the others, without a lower score being shown."
+            return ("note", [f"{_named(named[0])} {told}"], {}) if named else ("fine", [], {})
+        text = (
+            f"{_named(worst)} ({worst.count:,} texts) has {worst.pieces_per_word:.2f} pieces a "
+            f"word and {worst.unknown_rate:.1%} unknown, and its {self.metric} is "
+            f"{-worst.gap.value:.3f} lower than {_rest(worst)} "
+            f"[{worst.gap.low:.3f}, {worst.gap.high:.3f}]."
+        )
+        parts = [text]
+        names = [group.name for group in behind if group.kind == worst.kind]
+        if len(names) > 1:
+            parts.append(f"Lower and shattered too: {', '.join(names[:6])}.")
+        broken = ", ".join(repr(word.word) for word in self.pieces.longest[:WORDS_NAMED])
+        parts.append(f"The words of most pieces: {broken}.")
+        return "alarm", parts, {"worst_group": worst.name, "gap": worst.gap.value}
 
     def figures(self) -> tuple[Figure, ...]:
         """The score of each group against its pieces of a word."""

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from bothways.diagnostics.artifacts import Artifacts, artifacts
-from bothways.diagnostics.associations import associations
+from bothways.diagnostics.artifacts import Artifacts, Shortcut, artifacts
+from bothways.diagnostics.associations import Association, associations
 from bothways.diagnostics.cues import features, format_marks, lengths, most_telling, tokens
 from bothways.diagnostics.evidence import Evidence
 from bothways.errors import NotAsked
+from bothways.evaluation.result import Metric
 from bothways.inference.results import Results
 from bothways.tasks.answer import AnswerTask
 from bothways.tasks.answer_reading import Answer, AnswerExample
@@ -64,6 +65,7 @@ def test_one_word_that_does_is_an_alarm_with_the_share_of_the_gain() -> None:
     assert finding.numbers["share_of_gain"] == max(each.share for each in found.shortcuts)
     bars = found.figures()[0].series[0]
     assert bars.x[:2] == ("this model", "the most frequent answer")
+    assert "with 'no', " in finding.text
 
 
 def test_both_texts_of_a_pair_are_asked_and_trained_on_again() -> None:
@@ -84,6 +86,28 @@ def test_both_texts_of_a_pair_are_asked_and_trained_on_again() -> None:
 
 
 KINDS = ("words of ", "vectors of ")
+
+
+@pytest.mark.parametrize(
+    ("cue", "word"),
+    [
+        ("punctuation and format", "!"),
+        ("stop words", "second: not"),
+        ("words of the second text", "second: not"),
+        ("words of the first text", "first: card"),
+        ("the word 'first: card'", "first: card"),
+        ("length", None),
+        ("vectors of the second text", None),
+    ],
+)
+def test_a_shortcut_is_told_by_a_word_of_its_own(cue: str, word: str | None) -> None:
+    words = ("first: card", "!", "second: not")
+    zero, one = Metric(0.0), Metric(1.0)
+    shortcut = Shortcut(cue, "", one, one, zero, 1.0)
+    known = tuple(Association("sad", each, 9, 8, 1.0) for each in words)
+    found = Artifacts("accuracy", one, zero, (shortcut,), (), known, 100)
+    text = found.findings()[0].text
+    assert [each for each in words if f"with {each!r}, 8 are 'sad'" in text] == [word][: bool(word)]
 
 
 def test_what_a_model_without_a_gain_shows_is_not_asked() -> None:

@@ -183,3 +183,8 @@ def test_a_large_file_is_sampled_and_says_so(folder: Path, planted: Planted) -> 
     assert (report.count, report.population) == (2000, 2400)
     whole = diagnose(model, many, settings=replace(settings, all=True), resamples=20)
     assert (whole.count, whole.population) == (2400, 2400)
+
+
+def test_to_train_again_needs_a_function_that_trains(planted: Planted) -> None:
+    with pytest.raises(UsageError, match="no function that trains"):
+        ask(evidence_of(planted), DiagnoseSettings(retrain=True))

@@ -17,6 +17,7 @@ import numpy as np
 
 from bothways.diagnostics.alone import Alone, Retrain, alone, learned_from
 from bothways.diagnostics.associations import Association, association_table, associations
+from bothways.diagnostics.cues import stop_words
 from bothways.diagnostics.evidence import Evidence
 from bothways.diagnostics.learners import learner
 from bothways.errors import NotAsked, counted
@@ -149,15 +150,14 @@ class Artifacts:
         return [each for each in self.of_labels if each.severity == "alarm"]
 
     def _told_by(self, shortcut: Shortcut) -> str:
-        """The closest association, of the label where one is meant."""
-        fitting = [each for each in self.words if shortcut.label in ("", each.label)]
-        if not fitting:
-            return ""
-        each = fitting[0]
-        return (
-            f" Of {counted(each.texts, 'training text')} with {each.word!r}, "
-            f"{each.with_label:,} are {each.label!r}."
-        )
+        """The closest association that belongs to it, where there is one."""
+        for each in self.words:
+            if shortcut.label in ("", each.label) and _belongs(each.word, shortcut.name):
+                return (
+                    f" Of {counted(each.texts, 'training text')} with {each.word!r}, "
+                    f"{each.with_label:,} are {each.label!r}."
+                )
+        return ""
 
     def figures(self) -> tuple[Figure, ...]:
         """The main metric of all."""
@@ -321,6 +321,16 @@ def _of_labels(evidence: Evidence, found: Alone) -> tuple[Shortcut, ...]:
             told += [_shortcut(own, name, labels[label]) for name in cues]
     told = [each for each in told if each.severity != "fine"]
     return tuple(sorted(told, key=lambda each: (each.severity != "alarm", -each.score.value)))
+
+
+def _belongs(word: str, cue: str) -> bool:
+    """Whether a word, perhaps with its side before it, is of a cue."""
+    side, _, alone = word.rpartition(": ")
+    if cue == "punctuation and format":
+        return not any(map(str.isalnum, alone))
+    if cue == "stop words":
+        return any(True for _ in stop_words(alone))
+    return cue in (f"the word {word!r}", f"words of the {side} text")
 
 
 def _low(metric: Metric) -> float:

@@ -126,6 +126,11 @@ def ask(
     start = time.perf_counter()
     settings = settings or DiagnoseSettings()
     settings.check()
+    if settings.retrain and retrain is None:
+        raise UsageError(
+            "retrain is set, and no function that trains is given; hand in what "
+            "bothways.training.retraining.retraining(folder) returns"
+        )
     tell = on_event or _ignore
     answers: list[Answer] = []
     findings: list[Finding] = []

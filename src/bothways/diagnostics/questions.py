@@ -19,15 +19,15 @@ QUESTIONS: dict[str, str] = {
     "fragmentation": "into how many pieces words are broken, and what it costs",
     "pooling": "whether another vector of the encoder says more",
     "domain": "how far the texts are from the training texts",
-    "slices": "on which kinds of texts it is worse",
-    "noise": "what typos, other cases and lost marks cost",
-    "labels": "which labels are likely wrong",
-    "calibration": "whether its probabilities mean what they say",
-    "errors": "where the model is wrong, and sure of it",
-    "attention": "where it looks, and which words speak for what it says",
-    "baseline": "whether something simpler does as well",
     "artifacts": "whether something tells the answer that should not",
     "duplicates": "what the training data has too, or the data twice",
+    "slices": "on which kinds of texts it is worse",
+    "noise": "what typos, other cases and lost marks cost",
+    "calibration": "whether its probabilities mean what they say",
+    "labels": "which labels are likely wrong",
+    "attention": "where it looks, and which words speak for what it says",
+    "errors": "where the model is wrong, and sure of it",
+    "baseline": "whether something simpler does as well",
 }
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import softmax
+import torch
+from scipy.special import expit, softmax
 
+from bothways.data.collate import Source
 from bothways.diagnostics.binning import Binned, risks
 from bothways.diagnostics.calibrating import calibrate
 from bothways.diagnostics.calibration import calibration
@@ -24,6 +26,7 @@ from bothways.errors import CheckpointError, NotAsked, TaskError, UsageError
 from bothways.evaluation.intervals import Units
 from bothways.inference.model import load
 from bothways.inference.results import Results
+from bothways.model.layout import Batch, Layout
 from bothways.tasks.answer import AnswerTask
 from bothways.tasks.answer_reading import Answer, AnswerExample
 from bothways.tasks.choice import ChoiceTask
@@ -45,6 +48,7 @@ from bothways.tasks.results import (
 from bothways.tasks.tag import TagTask
 from bothways.tasks.tag_examples import TagExample
 from bothways.tasks.task import Task
+from bothways.tokenization.encoding import Encoding
 from tests.cli.command import Command, undisturbed
 from tests.diagnostics.planted import Planted, evidence_of, sentences, stand_in
 from tests.diagnostics.planted_calibration import miscalibrated
@@ -230,6 +234,40 @@ def test_the_command_stores_it(bothways: Command, planted: Planted, tmp_path: Pa
     predicted = bothways("predict", "--model", tmp_path / "model", "--input", tmp_path / "dev.csv")
     assert json.loads(predicted.out.splitlines()[0])["calibrated"] is True
     bothways.fails("diagnose", *given, *asked[:1], "errors", *asked[2:], code=2, parts=["--only"])
+
+
+def logits_of(rows: list[list[float]], examples: list[Any], windows: int = 1) -> tuple[Any, Batch]:
+    """Logits of sequences of two pieces, some of them windows of one example."""
+    pieces = Encoding([1, 2], [0, 0], [(0, 0)] * 2, [None] * 2, [True] * 2)
+    sources = tuple(
+        Source(number // windows, number % windows, pieces, examples[number // windows])
+        for number in range(len(rows))
+    )
+    ids = torch.zeros(2 * len(rows), dtype=torch.long)
+    return torch.tensor(rows), Batch(ids, Layout.packed([2] * len(rows)), sources=sources)
+
+
+def test_sets_of_labels_stay_when_their_probabilities_change() -> None:
+    examples = [MultiLabelExample("x", labels=("a",)), MultiLabelExample("y", labels=("b",))]
+    task = replace(MultiLabelTask().fit(examples), thresholds=(0.3, 0.6))
+    rows = [[-0.5, 0.2], [3.0, 1.0]]
+    plain = task.decode(*logits_of(rows, examples))
+    hot = replace(task, temperature=2.0).decode(*logits_of(rows, examples))
+    told = [as_dict(each) for each in hot]
+    assert [each["labels"] for each in told] == [as_dict(each)["labels"] for each in plain]
+    assert [each["labels"] for each in told] == [("a",), ("a", "b")]
+    for each, row in zip(told, rows, strict=True):
+        assert each["calibrated"] is True
+        assert list(each["probabilities"].values()) == pytest.approx(expit(np.array(row) / 2))
+
+
+def test_choices_stay_when_their_probabilities_change() -> None:
+    examples = [ChoiceExample("?", ("x", "y"), label=1)]
+    given = logits_of([[1.0], [-1.0]], examples, windows=2)
+    plain, hot = (task.decode(*given)[0] for task in (ChoiceTask(), ChoiceTask(temperature=2.0)))
+    assert as_dict(hot)["choice"] == as_dict(plain)["choice"] == "x"
+    assert as_dict(hot)["probabilities"] == pytest.approx(softmax([0.5, -0.5]))
+    assert as_dict(hot)["calibrated"] is True
 
 
 def test_a_temperature_is_kept_with_every_task_that_has_one_and_training_starts_without() -> None:

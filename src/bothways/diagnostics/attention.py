@@ -174,8 +174,8 @@ class Attention:
         severity: Severity = "note" if middle > INCOMPLETE else "fine"
         text = (
             f"In {counted(len(self.coloured), 'text')} the words are coloured by what they add to "
-            f"the prediction; their parts miss the whole by {middle:.1%} (median; at most "
-            f"{worst:.1%})."
+            f"the prediction; their parts miss the whole by {middle:.2%} (median; at most "
+            f"{worst:.2%})."
         )
         if severity == "note":
             text += " That is too much to rely on single words."

@@ -192,7 +192,7 @@ class Compared:
             )
             for each in self._ranked()
         ]
-        only = (f"only {names[0]} is right", f"only {names[1]} is right")
+        only = (f"only {names[0]} right", f"only {names[1]} right")
         columns = ("examples", "count", *names, *GAIN, "p", *only)
         # The last two are empty where the metric is not a share of right ones.
         width = len(columns) - (len(only) if self.whole.only_first is None else 0)

@@ -12,7 +12,7 @@ from html import escape
 from bothways.evaluation.result import Figure, Series
 
 # A word with less than this share of its text's largest number is left plain.
-PLAIN = 0.05
+PLAIN = 0.1
 LEVELS = 4
 # Colour of the page and kind of line, for what adds and for what takes.
 SIGNS = {1: ("--series-1", "solid"), -1: ("--series-2", "dotted")}

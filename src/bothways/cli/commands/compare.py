@@ -71,7 +71,7 @@ def run(settings: Settings) -> Output:
         settings.data,
         slices=settings.slices,
         files=file_options(common, first),
-        names=(settings.models[0], settings.models[1]),
+        names=_short(*settings.models),
         policies=(first.policy(*cut), second.policy(*cut)),
         seed=common.seed,
         batch_tokens=common.batch_tokens,
@@ -90,6 +90,12 @@ def run(settings: Settings) -> Output:
             "files": {kind: str(path) for kind, path in files.items()},
         },
     )
+
+
+def _short(first: str, second: str) -> tuple[str, str]:
+    """What the models are called in tables: the ends of their paths, where these differ."""
+    ends = Path(first).name, Path(second).name
+    return ends if len(set(ends)) == 2 and all(ends) else (first, second)
 
 
 def _open(settings: Settings, name: str) -> Model:

@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("finetune", "fine-tune an encoder on labelled data and report how good it is"),
         Command("evaluate", "score a fine-tuned model on labelled data, with intervals"),
         Command("diagnose", "ask what the score hides, and write a page that says it"),
+        Command("check", "run a suite of behavioural tests, for continuous integration"),
         Command("compare", "judge two models on the same data: is one shown to be better?"),
     ),
     "Make smaller": (

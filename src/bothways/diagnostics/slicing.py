@@ -231,7 +231,8 @@ def _label(evidence: Evidence) -> list[Names]:
     spans = getattr(evidence.task, "spans", None)
     if spans is not None and all(getattr(each, "tags", None) for each in examples):
         kinds = [sorted({kind for _, _, kind in spans(each.tags)}) for each in examples]
-        return [tuple(found) or ("nothing to find",) for found in kinds]
+        # Where there is nothing to find nothing can be found, so such sentences have no score.
+        return [tuple(found) for found in kinds]
     if all(hasattr(each, "answers") for each in examples):
         return [("has an answer" if each.answers else "has no answer",) for each in examples]
     labels: list[Any] = [getattr(each, "labels", getattr(each, "label", None)) for each in examples]

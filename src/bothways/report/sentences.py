@@ -24,7 +24,7 @@ NEXT_STEPS = {
     "the simpler baseline",
     "ceiling": "read the labels that every model contradicts, and correct those that are wrong",
     "choice": "read below which is likelier to help: more labels, cleaner ones, another encoder",
-    "calibration": "store a temperature fitted on dev data (--calibrate) before using probabilities",
+    "calibration": "store a temperature fitted on dev data (--calibrate) before using the numbers",
     "compare": "take the model that is shown to be better; where neither is, the smaller or faster "
     "one, or label more examples",
     "domain": "label some texts like those the model will meet, and train with them",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bothways.data.problems import shown
 from bothways.diagnostics.evidence import MOST_STATES, Evidence
-from bothways.diagnostics.probing import Vectors, folds_of, probe
+from bothways.diagnostics.probing import Vectors, folds_of, probe, similarities
 from bothways.diagnostics.surprise import surprise
 from bothways.errors import NotAsked, TaskError
 from bothways.evaluation.baselines import TOKEN_PATTERN
@@ -220,11 +220,7 @@ def _vectors(evidence: Evidence) -> Vectors:
 def _distances(vectors: Vectors, known: Vectors) -> NDArray[np.float64]:
     """(rows,) 1 - cosine to the nearest known vectors, after what these have in common is off."""
     mean = known.mean(0)
-    one, other = (
-        (rows - mean) / np.maximum(np.linalg.norm(rows - mean, axis=1, keepdims=True), 1e-9)
-        for rows in (vectors, known)
-    )
-    cosines = one @ other.T
+    cosines = similarities(vectors - mean, known - mean)
     count = min(NEIGHBOURS, cosines.shape[1])
     near: NDArray[np.float64] = np.partition(cosines, -count, axis=1)[:, -count:].mean(1)
     return 1.0 - near.astype(np.float64)

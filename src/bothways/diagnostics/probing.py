@@ -1,6 +1,7 @@
 """What frozen vectors hold: a linear probe, nearest neighbours, and how the vectors lie in space.
 
-Numbers in, numbers out. Which vectors are asked about is in `pooling.py` and `domain.py`.
+Numbers in, numbers out. Which vectors are asked about is in `pooling.py` and `domain.py`. What is
+large is multiplied by torch, which keeps to the threads that it was given.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from bothways.evaluation.intervals import Indices, Units
@@ -50,34 +53,34 @@ def probe(vectors: Vectors, targets: NDArray[np.floating], folds: Indices) -> Ve
 
     Source: Hastie, Tibshirani and Friedman 2009, section 7.10, for one example at a time.
     """
-    from scipy.linalg import solve
-
     count, width = vectors.shape
-    spread = vectors.std(0)
-    x = ((vectors - vectors.mean(0)) / np.where(spread > 0, spread, 1)).astype(np.float32)
-    mean = targets.mean(0)
-    y = (targets - mean).astype(np.float32)
+    x = torch.from_numpy(vectors - vectors.mean(0))
+    spread = x.square().mean(0).sqrt()
+    x = x / torch.where(spread > 0, spread, 1.0)
+    y = torch.from_numpy(np.asarray(targets, np.float32))
+    mean = y.mean(0)
+    y = y - mean
     products = x.T @ x
-    best, error = y, np.inf
+    places = [torch.from_numpy(np.flatnonzero(folds == fold)) for fold in np.unique(folds)]
+    best, error = y, float("inf")
     for strength in STRENGTHS:
-        ridged = products + np.float32(strength * count) * np.eye(width, dtype=np.float32)
-        solved = solve(ridged, x.T, assume_a="pos")
+        ridged = products + strength * count * torch.eye(width)
+        solved = torch.cholesky_solve(x.T, torch.linalg.cholesky(ridged))
         missed = y - x @ (solved @ y)
-        for fold in np.unique(folds):
-            those = folds == fold
-            own = x[those] @ solved[:, those] + np.float32(1 / count)
-            missed[those] = np.linalg.solve(np.eye(len(own), dtype=np.float32) - own, missed[those])
-        if (missed**2).sum() < error:
-            best, error = y - missed, float((missed**2).sum())
-    predicted: Vectors = np.asarray(best + mean, np.float32)
+        for those in places:
+            own = x[those] @ solved[:, those] + 1 / count
+            missed[those] = torch.linalg.solve(torch.eye(len(those)) - own, missed[those])
+        if missed.square().sum() < error:
+            best, error = y - missed, float(missed.square().sum())
+    predicted: Vectors = (best + mean).numpy()
     return predicted
 
 
-def similarities(vectors: Vectors) -> Vectors:
-    """(examples, examples) cosines; 0 beside a vector of nothing."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.where(lengths > 0, lengths, 1)
-    cosines: Vectors = np.asarray(unit @ unit.T, np.float32)
+def similarities(vectors: Vectors, others: Vectors | None = None) -> Vectors:
+    """(vectors, others) cosines, of each other without others; 0 beside a vector of nothing."""
+    one = F.normalize(torch.from_numpy(vectors))
+    other = one if others is None else F.normalize(torch.from_numpy(others))
+    cosines: Vectors = (one @ other.T).numpy()
     return cosines
 
 
@@ -125,13 +128,13 @@ def geometry(vectors: Vectors, cosines: Vectors) -> Geometry:
     off = ~np.eye(count, dtype=np.bool_)
     nearest = _nearest(np.where(off, cosines, -np.inf), HUB_NEIGHBOURS)
     often = np.bincount(nearest.ravel(), minlength=count)
-    centred = (vectors - vectors.mean(0)).astype(np.float64)
+    centred = torch.from_numpy(vectors - vectors.mean(0)).double()
     covariance = centred.T @ centred
-    total = float(np.trace(covariance)) ** 2
+    total = float(covariance.trace()) ** 2
     return Geometry(
         cosine=float(cosines[off].mean()),
         hubness=float(skew(often)) if often.min() < often.max() else 0.0,
-        dimensions=total / float((covariance**2).sum()) if total else 0.0,
+        dimensions=total / float(covariance.square().sum()) if total else 0.0,
     )
 
 

@@ -98,6 +98,17 @@ def test_quotes_line_ends_and_empty_texts(
     assert "1 of 3 texts are empty" in done.err
 
 
+def test_each_line_may_be_a_text(bothways: Command, classifier: Path, tmp_path: Path) -> None:
+    file = tmp_path / "new.txt"
+    file.write_text("a great, great film\n\nthe film was dull\n", encoding="utf-8")
+    words = ("predict", "--model", classifier, "--input", file)
+    assert "lines: each is a text" in bothways.fails(*words)
+    lines = bothways(*words, "--format", "lines").lines
+    assert [line["line"] for line in lines] == [1, 2, 3]
+    results = label_results(load(classifier).predict(file.read_text("utf-8").splitlines()))
+    assert [line["label"] for line in lines] == [result.label for result in results]
+
+
 def test_what_is_cut_is_said(bothways: Command, classifier: Path, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text\n" + "great film " * 30 + "\n", encoding="utf-8")
     words = ["predict", "--model", classifier, "--input", tmp_path / "a.csv"]

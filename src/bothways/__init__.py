@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from bothways.evaluation.result import Figure, Finding, Metric, Report, Table
     from bothways.families.presets import preset
     from bothways.inference.model import Model, load
+    from bothways.ladder.choose import choose
+    from bothways.ladder.settings import ChooseSettings
     from bothways.model.config import EncoderConfig
     from bothways.model.encoder import Encoder
     from bothways.model.layout import Batch, Layout
@@ -58,6 +60,7 @@ __all__ = [
     "Batch",
     "BothwaysError",
     "CheckpointError",
+    "ChooseSettings",
     "ConfigError",
     "DataError",
     "Encoder",
@@ -89,6 +92,7 @@ __all__ = [
     "UnsupportedModelError",
     "UntrainedHeadError",
     "UsageError",
+    "choose",
     "evaluate",
     "finetune",
     "load",
@@ -107,6 +111,8 @@ _HOMES = {
     "evaluation.result": "Figure Finding Metric Report Table",
     "families.presets": "preset",
     "inference.model": "Model load",
+    "ladder.choose": "choose",
+    "ladder.settings": "ChooseSettings",
     "model.config": "EncoderConfig",
     "model.encoder": "Encoder",
     "model.layout": "Batch Layout",

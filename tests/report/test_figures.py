@@ -110,3 +110,24 @@ def test_matplotlib_is_imported_only_when_a_figure_is_drawn() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_level_is_drawn_across_with_its_name_and_intervals_of_points_upright() -> None:
+    points = (
+        Series("small", (1.0,), (0.7,), (0.65,), (0.74,)),
+        Series("large", (9.0,), (0.8,), (0.76,), (0.83,)),
+    )
+    plain = Figure("cost", "Score by cost", "scatter", "ms", "accuracy", points)
+    with_level = Figure(
+        "cost", "Score by cost", "scatter", "ms", "accuracy", points, ("target", 0.75)
+    )
+    alone = Figure(
+        "cost", "Score by cost", "scatter", "ms", "accuracy", points[:1], ("target", 0.75)
+    )
+    assert "target" in words(draw(with_level))
+    assert "target" not in words(draw(plain))
+    assert {"target", "small"} <= set(words(draw(alone)))
+    without = tuple(Series(each.label, each.x, each.y) for each in points)
+    bare = Figure("cost", "Score by cost", "scatter", "ms", "accuracy", without)
+    assert "stroke: var(--series-2)" in draw(plain)
+    assert "stroke: var(--series-2)" not in draw(bare)

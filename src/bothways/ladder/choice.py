@@ -14,7 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bothways.errors import BothwaysError, CheckpointError, NotAsked, RunStopped, TrainingError
+from bothways.errors import (
+    BothwaysError,
+    CheckpointError,
+    NotAsked,
+    RunStopped,
+    TrainingError,
+    counted,
+)
 from bothways.evaluation.intervals import of_many
 from bothways.ladder.candidates import Candidate, runs_folder
 from bothways.ladder.ceiling import store
@@ -33,9 +40,9 @@ from bothways.training.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
-# Costs are measured in so many rounds over all candidates, and the best of each counts: what else
-# the machine does then rarely decides the order.
-ROUNDS = 3
+# Costs are measured in so many rounds over all candidates, so that what else the machine does for a
+# while rarely decides the order.
+ROUNDS = 5
 EVIDENCE, COST, RUNG = "evidence.json", "cost.json", "rung.json"
 PROBABILITIES = "probabilities.npy"
 
@@ -114,6 +121,7 @@ class Choice:
         Raises:
             CheckpointError: when none can.
         """
+        logger.info("measuring what %s cost", counted(len(self.entries), "candidate"))
         known: dict[str, dict[str, Any]] = {}
         for entry in self.entries:
             path = self.folder(entry) / COST
@@ -195,6 +203,7 @@ class Choice:
         if len(open_) < 2:
             self.not_weighed = "there is only one to try"
             return
+        logger.info("asking frozen states, before any fine-tuning")
         try:
             for entry in open_:
                 entry.evidence = self._evidence(entry)
@@ -264,7 +273,7 @@ class Choice:
         """Delete the weights of candidates that will not be saved."""
         best = best_of(self.entries, bar.direction)
         for entry in self.entries:
-            if entry.rung is not None and entry is not best and self.runtime.is_main:
+            if entry.rung is not None and entry is not best:
                 for folder in self.folder(entry).rglob("checkpoints"):
                     shutil.rmtree(folder, ignore_errors=True)
 

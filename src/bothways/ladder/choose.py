@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bothways.errors import UsageError, nearest
+from bothways.errors import UsageError
 from bothways.evaluation.result import Report
 from bothways.ladder.choice import Choice
 from bothways.ladder.dividing import divide
@@ -106,8 +106,13 @@ def choose(settings: ChooseSettings, *, on_event: OnEvent | None = None) -> Choo
     direction = _direction(settings, new_task(settings.finetuning("candidate", settings.output)))
     common = settings.common
     runtime = Runtime(device=common.device, precision=common.precision, threads=common.threads)
+    if runtime.num_ranks > 1:
+        raise UsageError(
+            f"choosing measures times, on which {runtime.num_ranks} processes would not agree; run "
+            "it in one, without a launcher"
+        )
     claim_output(settings, runtime, [])
-    if settings.overwrite and runtime.is_main:
+    if settings.overwrite:
         for name in LEFT:
             shutil.rmtree(settings.output / name, ignore_errors=True)
     with stopped_at_once(resume_command(settings.output, "choose")):
@@ -123,8 +128,7 @@ def choose(settings: ChooseSettings, *, on_event: OnEvent | None = None) -> Choo
         choice.climb(bar)
         ending = Ending(choice, bar)
         report = ending.report()
-        if runtime.is_main:
-            write_report(report, settings.output)
+        write_report(report, settings.output)
     return ChooseResult(
         folder=settings.output,
         chosen=ending.best.source if ending.is_chosen else None,
@@ -148,7 +152,7 @@ def _direction(settings: ChooseSettings, task: Task[Any]) -> int:
     if metric not in known:
         listed = ", ".join(f"{name} ({'+' if known[name] > 0 else '-'})" for name in known)
         raise UsageError(
-            f"--target names {metric!r}; {nearest(metric, known)} {task.name} has, with + where "
+            f"--target names {metric!r}, which {task.name} does not have; it has, with + where "
             f"more is better: {listed}"
         )
     return known[metric]

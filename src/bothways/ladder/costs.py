@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,7 @@ from bothways.ladder.memory import peak_of
 from bothways.training.runtime import Runtime
 
 # Texts of the data that are timed, one at a time.
-TIMED_TEXTS = 64
+TIMED_TEXTS = 32
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Cost:
     """What was measured of a candidate.
 
     Attributes:
-        latency_ms: milliseconds for a text alone, median over texts of the data, from text to
-            states.
+        latency_ms: milliseconds for a text alone, from text to states: the median over texts of the
+            data.
         memory_mb: growth of the process by loading the encoder and reading those texts, in 10^6
             bytes; None where the system does not tell.
         size_mb: of the weights as saved, in 10^6 bytes.
@@ -41,8 +41,8 @@ class Cost:
     training_seconds: float
 
 
-def latency(candidate: Candidate, runtime: Runtime, *, seed: int = 0) -> float:
-    """Milliseconds for a text alone: the median over texts of the data, as long as they are.
+def latencies(candidate: Candidate, runtime: Runtime, *, seed: int = 0) -> list[float]:
+    """Milliseconds for each of some texts of the data, alone and as long as they are.
 
     Args:
         candidate: as loaded; its fast path is installed.
@@ -67,34 +67,44 @@ def latency(candidate: Candidate, runtime: Runtime, *, seed: int = 0) -> float:
                 torch.cuda.synchronize(runtime.device)
             if number >= 2:  # the first ones warm up
                 taken.append(time.perf_counter() - begin)
-    return statistics.median(taken) * 1000.0
+    return [1000.0 * seconds for seconds in taken]
 
 
-def at_work(candidate: Candidate, runtime: Runtime, *, seed: int = 0) -> dict[str, float | None]:
-    """Time of a text, and the memory that loading the encoder and reading the texts takes.
+@dataclass(frozen=True)
+class Round:
+    """One measurement of a candidate at work.
+
+    Attributes:
+        milliseconds: for each text.
+        megabytes: growth of the process by loading the encoder and reading the texts, or None.
+    """
+
+    milliseconds: Sequence[float]
+    megabytes: float | None
+
+
+def at_work(candidate: Candidate, runtime: Runtime, *, seed: int = 0) -> Round:
+    """Time of some texts, and the memory that loading the encoder and reading them takes.
 
     Args:
-        candidate: as loaded; it is loaded anew.
+        candidate: as loaded; its encoder is loaded anew.
         runtime: device and precision.
         seed: of the choice of texts.
-
-    Returns:
-        `latency_ms` and `memory_mb`, as in `Cost`.
     """
 
-    def load_and_read() -> float:
+    def load_and_read() -> list[float]:
         afresh = dataclasses.replace(candidate, base=load_parts(candidate.source))
-        return latency(afresh, runtime, seed=seed)
+        return latencies(afresh, runtime, seed=seed)
 
-    milliseconds, grown = peak_of(load_and_read)
-    return {"latency_ms": milliseconds, "memory_mb": grown}
+    return Round(*peak_of(load_and_read))
 
 
-def over_rounds(rounds: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
-    """The least time and the most memory of several rounds of `at_work`.
+def over_rounds(rounds: Sequence[Round]) -> dict[str, float | None]:
+    """`latency_ms` and `memory_mb` of a candidate, as in `Cost`.
 
-    The first round loads libraries too, so its memory does not count where there are others.
+    What else the machine does only adds to a time, so each text has the least of its times. The
+    first round loads libraries too; its memory does not count where there are others.
     """
-    times = [each["latency_ms"] for each in rounds if each["latency_ms"] is not None]
-    grown = [each["memory_mb"] for each in rounds[1:] or rounds if each["memory_mb"] is not None]
-    return {"latency_ms": min(times), "memory_mb": max(grown, default=None)}
+    least = [min(times) for times in zip(*(each.milliseconds for each in rounds), strict=True)]
+    grown = [each.megabytes for each in rounds[1:] or rounds if each.megabytes is not None]
+    return {"latency_ms": statistics.median(least), "memory_mb": max(grown, default=None)}

@@ -7,6 +7,7 @@ import logging
 import time
 
 from bothways.evaluation.result import Figure, Finding, Metric, Report, Table
+from bothways.files import write_text
 from bothways.ladder.candidates import Candidate
 from bothways.ladder.ceiling import SHOWN, ceiling, stored
 from bothways.ladder.choice import PROBABILITIES, Choice
@@ -25,6 +26,7 @@ from bothways.ladder.more_labels import SHARES, curve_of, more_labels
 from bothways.ladder.page import ladder_tables, pareto_figures
 from bothways.training.curve import CurvePoint, curve_figure, curve_table
 from bothways.training.grid import grid
+from bothways.training.output import RECIPE_NAME
 from bothways.training.run_tables import DataSettings
 from bothways.training.saving import judge_result, save_result
 
@@ -109,9 +111,9 @@ class Ending:
         given = dataclasses.replace(candidate.given, output=self.folder, data=self._files())
         report = judge_result(given, data, trained.parts)
         runs = {spec.name: spec.folder for spec in grid(candidate.given)}
-        if self.choice.runtime.is_main:
-            log = runs[trained.best.name] / "metrics.jsonl"
-            save_result(given, data, trained.parts, report, trained.runs, log=log)
+        log = runs[trained.best.name] / "metrics.jsonl"
+        save_result(given, data, trained.parts, report, trained.runs, log=log)
+        write_text(self.folder / RECIPE_NAME, given.recipe())
         return report
 
     def _files(self) -> DataSettings:

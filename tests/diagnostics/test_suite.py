@@ -135,7 +135,7 @@ def test_what_fails_is_named_with_its_texts(model: Model, write: Write) -> None:
     assert "'glad' (" in first
     assert "expected 'sad' or 'calm'" in first
     assert "became 'sad'" in str(found["invariance"].tests[0].failures[0])
-    assert "expected up" in str(found["direction"].tests[0].failures[0])
+    assert "expected not down" in str(found["direction"].tests[0].failures[0])
     (failure,) = ElementTree.fromstring(junit(found["minimum"])).iter("failure")
     assert failure.attrib["message"] == "0 of 3 cases pass, all must"
     assert len((failure.text or "").splitlines()) == 3

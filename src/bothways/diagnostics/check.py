@@ -58,7 +58,8 @@ class Checked:
     @property
     def share(self) -> float:
         """Of the cases that passed."""
-        return 1 - len(self.failures) / len(self.test.cases)
+        count = len(self.test.cases)
+        return (count - len(self.failures)) / count
 
     @property
     def passed(self) -> bool:
@@ -193,8 +194,11 @@ def _direction(test: Behaviour, said: list[LabelResult]) -> str:
     moved = after - before if test.moves == "up" else before - after
     if moved >= test.by:
         return ""
-    least = f" by {test.by:g}" if test.by else ""
-    return f"{test.label!r} went from {before:.2f} to {after:.2f}, expected {test.moves}{least}"
+    other = "down" if test.moves == "up" else "up"
+    wanted = f"{test.moves} by {test.by:g}" if test.by > 0 else f"not {other}"
+    if test.by < 0:
+        wanted += f" by more than {-test.by:g}"
+    return f"{test.label!r} went from {before:.2f} to {after:.2f}, expected {wanted}"
 
 
 # Kind -> (test, results of a case) -> what is wrong, or nothing.

@@ -25,11 +25,21 @@ LEDGER_WORDS = {
 
 Cell = str | float | int | None
 
+# What three decimals would show as nothing and is more than an error of rounding: a learning rate.
+SMALL = (1e-9, 5e-4)
+
 
 def cell(value: Cell) -> str:
-    """A value as text: three decimals, thousands apart, a dash for nothing."""
+    """A value as text: three decimals, small ones in two digits, a dash for nothing.
+
+    Example:
+        >>> cell(0.12345), cell(5e-5), cell(12000), cell(None)
+        ('0.123', '5e-05', '12,000', '–')
+    """
     if value is None or isinstance(value, str):
         return value or "–"
+    if SMALL[0] < abs(value) < SMALL[1]:
+        return f"{value:.2g}"
     if isinstance(value, float) and not (value.is_integer() and abs(value) > 1):
         return "–" if math.isnan(value) else f"{value:.3f}"
     return f"{value:,.0f}"

@@ -85,6 +85,7 @@ def learning_curve(
         finish: makes trained parts ready for use.
     """
     shares = sorted(set(settings.tuning.learning_curve))
+    smaller = [share for share in shares if share < 1.0]
     points = []
     for number, share in enumerate(shares, start=1):
         whole = len(data.splits.train)
@@ -93,7 +94,7 @@ def learning_curve(
             continue
         name = f"share-{share:g}"
         folder = settings.output / "runs" / name
-        spec = RunSpec(name, best.learning_rate, best.seed, number, len(shares) + 1, folder)
+        spec = RunSpec(name, best.learning_rate, best.seed, number, len(smaller) + 1, folder)
         places = part_of(whole, share, best.seed)
         splits = dataclasses.replace(data.splits, train=[data.splits.train[i] for i in places])
         part = dataclasses.replace(data, splits=splits, train=runner.train.chosen(places))

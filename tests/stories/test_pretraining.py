@@ -27,12 +27,12 @@ from bothways.training.pretrain_settings import PretrainSettings
 from bothways.training.runtime import seeded
 from tests.cli.command import Command, undisturbed
 
-GLOSSES, SENTENCES, STEPS = 12_000, 300, 120
+GLOSSES, SENTENCES, STEPS = 12_000, 300, 220
 SEEDS = (0, 1, 2)
-# Nats below guessing by frequency, which every run of this size reaches with room to spare.
+# Nats below guessing by frequency; these runs were 0.57 to 0.71 below.
 CLEARLY = 0.3
-# Share of the words by which a probe must be better.
-BETTER = 0.03
+# Share of the words by which a probe must be better; these were better by 0.039 to 0.118.
+BETTER = 0.02
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +49,9 @@ def models(folder: Path) -> list[Path]:
     """The folders that the last of three commands leaves, one a seed."""
     text, reads, shards = folder / "text.txt", folder / "reads", folder / "shards"
     made = [folder / f"model-{seed}" for seed in SEEDS]
-    steps = f"""--steps {STEPS} --batch-tokens 1024 --max-length 32 --held-out-tokens 6000
-        --optimizer muon --learning-rate 3e-3 --schedule trapezoid --decay 0.4
-        --evaluate-every {STEPS} --threads 1"""
+    steps = f"""--steps {STEPS} --batch-tokens 1024 --max-length 32 --held-out-tokens 2500
+        --mask-share 0.3 --optimizer muon --learning-rate 3e-3 --schedule trapezoid --decay 0.4
+        --evaluate-every {STEPS} --threads 1 --workers 0"""
     commands = [
         f"tokenizer train --vocab-size 1000 --lowercase --input {text} --output {reads}",
         f"prepare --input {text} --tokenizer {reads} --output {shards} --workers 1",

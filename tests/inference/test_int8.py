@@ -89,6 +89,38 @@ def test_a_processor_that_saturates_is_found_out() -> None:
     assert done.stdout.split() == ["64", "False", "True"]
 
 
+def saturating(rows: Tensor, packed: Tensor, steps: Tensor, zeros: Tensor) -> Tensor:
+    """The product as processors without VNNI make it: pairs are added in 16 bits."""
+    del zeros
+    both = rows.long()[:, None, :] * packed.long()[None]
+    even = functional.pad(both, (0, both.shape[-1] % 2))
+    pairs = (even[..., ::2] + even[..., 1::2]).clamp(-(2**15), 2**15 - 1)
+    return pairs.sum(-1).float() * steps
+
+
+def test_saturation_is_found_by_multiplying(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Weights of 8 bits would collapse on such processors, as onnxruntime 6004 reports."""
+    layer = nn.Linear(48, 24)
+    rows = torch.rand(16, 48)
+    with torch.no_grad():
+        layer.weight.abs_()  # all products of one sign, so that pairs are large
+    exact = functional.linear(rows, layer.weight, layer.bias)
+    monkeypatch.setattr(int8, "_product", saturating)
+    monkeypatch.setattr(int8, "_packed", lambda codes: codes)
+    assert (is_exact(EIGHT_BITS), is_exact(SEVEN_BITS)) == (False, True)
+    errors = {
+        largest: (
+            Int8Linear(Int8Weight.of(layer.weight, largest), layer.bias, "identity")(rows) - exact
+        )
+        .abs()
+        .mean()
+        for largest in (EIGHT_BITS, SEVEN_BITS)
+    }
+    assert errors[EIGHT_BITS] > 10 * errors[SEVEN_BITS]
+
+
 def test_two_products_of_seven_bit_weights_fit_into_16_bits() -> None:
     assert 2 * 255 * SEVEN_BITS <= 2**15 - 1 < 2 * 255 * EIGHT_BITS
     assert is_exact(SEVEN_BITS)

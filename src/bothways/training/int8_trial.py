@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from bothways.checkpoints.parts import Parts
-from bothways.evaluation.intervals import Units, interval, of_many, paired_difference
+from bothways.evaluation.intervals import CONFIDENCE, Units, interval, of_many, paired_difference
 from bothways.evaluation.result import Metric
 from bothways.inference.abilities import trained_task
 from bothways.inference.batches import CPU_BATCH_TOKENS, plan_batches
@@ -102,7 +102,8 @@ class Trial:
         make = by_vectors if settings.by_cosine or alone else by_task
         self.yardstick = make(model, examples, options)
         self.exact = self.yardstick.score(model)
-        self.confidence = of_many(looks(len(groups(model.encoder))))
+        # Only the upper end decides, so that each tail may be as large as both together are else.
+        self.confidence = of_many(looks(len(groups(model.encoder))), 2 * CONFIDENCE - 1)
 
     def __call__(self, parts: Parts) -> tuple[bool, Judged]:
         """Whether the drop is within what is allowed, with confidence."""

@@ -95,7 +95,7 @@ def test_quotes_line_ends_and_empty_texts(
     done = bothways("predict", "--model", classifier, "--input", tmp_path / "a.csv")
     assert [line["line"] for line in done.lines] == [2, 4, 5]
     assert [done.lines[at]["label"] for at in (0, 2)] == ["good", "bad"]
-    assert "1 of 3 texts are empty" in done.err
+    assert "1 of 3 texts is empty" in done.err
 
 
 def test_each_line_may_be_a_text(bothways: Command, classifier: Path, tmp_path: Path) -> None:

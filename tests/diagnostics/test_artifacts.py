@@ -46,7 +46,7 @@ def asked(plant: Callable[[Draw, bool], Planted], faulty: bool = True) -> Artifa
 
 def test_a_leaked_label_is_named_with_the_mark_that_leaks_it() -> None:
     found = asked(a_label_leaked_by_punctuation)
-    overall, of_label = found.findings()
+    of_label, overall = found.findings()
     assert overall.severity in ("fine", "note")
     assert of_label.severity == "alarm"
     assert "'glad' by punctuation and format alone" in of_label.text

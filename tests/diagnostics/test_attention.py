@@ -118,6 +118,12 @@ def test_pairs_are_parted_and_cut_texts_say_so(evidence: Evidence) -> None:
     assert attribute(short, 0).is_cut
 
 
+def test_an_empty_text_has_no_words(evidence: Evidence) -> None:
+    found = attribute(replace(evidence, examples=[ClassifyExample("", label="sad")]), 0)
+    assert found.words == ()
+    assert found.error == 0.0
+
+
 def test_without_captum_heads_are_read_and_the_hint_is_given(
     evidence: Evidence, monkeypatch: pytest.MonkeyPatch
 ) -> None:

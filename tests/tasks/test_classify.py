@@ -132,7 +132,9 @@ def test_empty_texts_are_kept_and_counted(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING):
         examples = ClassifyTask().read(rows(("", "x"), ("fine", "y"), (" \t ", "x")))
     assert [e.text for e in examples] == ["", "fine", " \t "]
-    assert "2 of 3 texts are empty; they are kept (the first: train.csv, line 2)" in caplog.text
+    assert (
+        "2 of 3 texts are empty; empty texts are kept (the first: train.csv, line 2)" in caplog.text
+    )
 
 
 def test_no_rows_give_no_examples() -> None:

@@ -124,7 +124,7 @@ def test_tags_that_training_lacks_are_counted_and_always_wrong(
     example = TagExample.of_words(["Ann", "saw", "Figaro"], ["B-PER", "O", "B-WORK"])
     with caplog.at_level(logging.WARNING):
         task.check([example])
-    assert "1 of 2 tagged words have a tag that the training data does not have" in caplog.text
+    assert "1 of 2 tagged words has a tag that the training data does not have" in caplog.text
     assert "word 3: 'B-WORK'" in caplog.text
     batch = batch_of(task, tokenizer, example)
     (result,) = task.decode(sure_logits(task, batch), batch)

@@ -17,7 +17,7 @@ from bothways.data.options import FileOptions
 from bothways.data.problems import Problems, shown
 from bothways.data.rows import Row
 from bothways.data.smart import read_qrels
-from bothways.errors import DataError, UsageError, counted, nearest
+from bothways.errors import DataError, UsageError, agreeing, counted, nearest
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +171,10 @@ def _texts(path: str | Path, options: FileOptions) -> tuple[dict[str, str], list
     twice.raise_if_any()
     empty = sum(not text.strip() for text in found.values())
     if empty:
-        logger.warning("%s: %d of %d texts are empty; they are kept", path, empty, len(found))
+        logger.warning(
+            "%s: %d of %s %s empty; empty texts are kept",
+            *(path, empty, counted(len(found), "text"), agreeing(empty, "are")),
+        )
     return found, rows
 
 

@@ -93,7 +93,7 @@ class Artifacts:
     texts: int
 
     def findings(self) -> tuple[Finding, ...]:
-        """The best of what should not do alone, and labels that something gives away."""
+        """Labels that something gives away, and the best of what should not do alone."""
         best = self.shortcuts[0]
         numbers: dict[str, float | int | str | None] = {
             "best": best.name,
@@ -121,7 +121,7 @@ class Artifacts:
                 f"of what the model ({self.model.value:.3f}) gains over {UNINFORMED} "
                 f"({self.uninformed.value:.3f}); {lead}.{self._told_by(best)}"
             )
-        return (Finding("artifacts", severity, text, numbers), *self._label_findings())
+        return (*self._label_findings(), Finding("artifacts", severity, text, numbers))
 
     def _label_findings(self) -> tuple[Finding, ...]:
         """One for all labels that something gives away."""

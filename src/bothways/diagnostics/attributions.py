@@ -209,7 +209,7 @@ def _by_word(
     words: list[str] = []
     found: list[float] = []
     order = list(sums)
-    for word, after in zip(order, [*order[1:], None], strict=True):
+    for word, after in zip(order, [*order, None][1:], strict=True):
         start, end = places[word]
         same = after is not None and after[0] == word[0]
         until = places[after][0] if same and after is not None else end

@@ -29,6 +29,8 @@ from bothways.inference.abilities import trained_task
 from bothways.inference.model import Model
 from bothways.inference.results import Results
 from bothways.tasks.results import LabelSetResult, Result, ScoreResult, TagResult
+from bothways.tasks.schemes import OUTSIDE
+from bothways.tasks.tag_examples import TagExample
 from bothways.tasks.task import Task
 from bothways.tokenization.policy import CutPolicy
 
@@ -180,15 +182,15 @@ def _disagreements(pair: Pair) -> Iterator[Disagreement]:
 
 def _expected(example: Any) -> str:
     """What is right, as text."""
+    if isinstance(example, TagExample):
+        found = zip(example.words, example.tags or (), strict=True)
+        return ", ".join(f"{word} ({tag})" for word, tag in found if tag != OUTSIDE)
     label = getattr(example, "label", None)
     if isinstance(label, int) and hasattr(example, "choices"):
         return str(example.choices[label])
     if label is not None:
-        return str(label)
-    several = next(
-        (found for name in ("labels", "tags", "answers") if (found := getattr(example, name, ()))),
-        (),
-    )
+        return f"{label:.3f}" if isinstance(label, float) else str(label)
+    several = getattr(example, "labels", None) or getattr(example, "answers", None) or ()
     return ", ".join(getattr(each, "text", each) for each in several)
 
 

@@ -117,8 +117,8 @@ class Duplicates:
             return Finding("duplicates", "fine", text, numbers)
         text = (
             f"{count:,} of {counted(self.texts, 'example')} ({_percent(copies.share)}) "
-            f"{agreeing(count, 'are')} in the data before{self._relabelled(copies)}, so "
-            "intervals are a little too narrow"
+            f"{'repeats' if count == 1 else 'repeat'} an earlier one{self._relabelled(copies)}, "
+            "so intervals are a little too narrow"
         )
         if copies.without is not None:
             text += f"; with each once {self.metric} is {copies.without}"

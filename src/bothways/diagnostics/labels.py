@@ -136,7 +136,7 @@ class Labels:
         found, expected = zip(*self.tenths, strict=True)
         lines = (Series("found", x, found), Series("expected of right labels", x, expected))
         title = "Contradicted labels, from the least clear tenth of the texts to the clearest"
-        return (Figure("labels", title, "line", "tenth", "share contradicted", lines),)
+        return (Figure("labels_tenths", title, "line", "tenth", "share contradicted", lines),)
 
     def tables(self) -> tuple[Table, ...]:
         """The likeliest errors and the farthest texts, each with its text."""

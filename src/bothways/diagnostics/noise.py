@@ -135,7 +135,7 @@ class Noise:
             losses = {e.kind: e.loss for e in self.noisy if e.strength == strength}
             lines.append(Series.of_metrics(f"{strength} noise", losses))
         title = f"Loss of {self.metric} to noise, with intervals that hold for all bars at once"
-        return (Figure("noise", title, "bar", "noise", f"loss of {self.metric}", tuple(lines)),)
+        return (Figure("noise", title, "bar", f"loss of {self.metric}", "noise", tuple(lines)),)
 
     def tables(self) -> tuple[Table, ...]:
         """Every kind and strength with a changed text."""

@@ -144,7 +144,7 @@ class Slices:
             return ()
         title = f"The worst slices: {self.metric} minus that of all other examples"
         bars = Series.of_metrics("gap to the others", shown)
-        return (Figure("slices", title, "bar", "slice", f"gap in {self.metric}", (bars,)),)
+        return (Figure("slices", title, "bar", f"gap in {self.metric}", "slice", (bars,)),)
 
     def tables(self) -> tuple[Table, ...]:
         """Every slice, worst first; those too small to judge last."""

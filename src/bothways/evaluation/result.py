@@ -117,7 +117,7 @@ class Figure:
         name: a word, unique in its report.
         title: what it shows.
         kind: how to draw it; of a text, each series is one, x its words, y a number for each.
-        x_label, y_label: of the axes, with units.
+        x_label, y_label: of the axes, with units; bars lie, so x has their values, y their names.
         series: what is drawn.
         level: a name and a value that is drawn across, or None.
     """

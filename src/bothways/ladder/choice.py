@@ -9,16 +9,16 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bothways.errors import (
+    BadStepError,
     BothwaysError,
     CheckpointError,
     NotAsked,
-    RunStopped,
     TrainingError,
     counted,
 )
@@ -144,17 +144,26 @@ class Choice:
         failed = [entry for entry in self.entries if entry.cost is None]
         self.entries = [*(ready[place] for place in order), *failed]
 
-    def _try(self, entry: Entry, ask: Any) -> dict[str, Any] | None:
-        """What is found of a candidate; None where it fails, which is then its outcome."""
+    def _try(
+        self,
+        entry: Entry,
+        ask: Callable[[], dict[str, Any]],
+        *,
+        fatal: tuple[type[Exception], ...] = (),
+    ) -> dict[str, Any] | None:
+        """What is found of a candidate; None where it fails, which is then its outcome.
+
+        A step that goes wrong is the candidate's fault; a run that cannot be stored is not.
+        """
         try:
-            found: dict[str, Any] = ask()
-        except (RunStopped, NotAsked):
-            raise
+            return ask()
         except BothwaysError as error:
+            others: tuple[type[Exception], ...] = (TrainingError, NotAsked, *fatal)
+            if isinstance(error, others) and not isinstance(error, BadStepError):
+                raise
             entry.settle("failed", str(error))
             logger.warning("%s is left out: %s", entry.name, error)
             return None
-        return found
 
     def _estimate(self, entry: Entry) -> dict[str, Any]:
         candidate = self.load(entry)
@@ -254,7 +263,7 @@ class Choice:
             before = self.memory.spent
             path = self.folder(entry) / RUNG
             ask = partial(self.memory.recall, path, partial(self._rung, entry, bar))
-            found = self._try(entry, ask)
+            found = self._try(entry, ask, fatal=(CheckpointError,))
             if found is None:
                 continue
             entry.rung, entry.seconds = Rung.from_dict(found), self.memory.spent - before

@@ -21,6 +21,7 @@ from bothways.ladder.findings import (
     evidence_finding,
     language_finding,
     overlap_finding,
+    training_finding,
 )
 from bothways.ladder.more_labels import SHARES, curve_of, more_labels
 from bothways.ladder.page import ladder_tables, pareto_figures
@@ -87,6 +88,7 @@ class Ending:
                 spent=choice.memory.spent,
                 of_all=cost_of_all(choice.entries),
             ),
+            *training_finding(choice.entries, self.bar),
             *asked,
             *candidates_finding(choice.entries),
             *language_finding(choice.mismatches),

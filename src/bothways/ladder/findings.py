@@ -10,6 +10,9 @@ from bothways.ladder.deciding import Bar
 from bothways.ladder.dividing import Divided
 from bothways.ladder.entries import Entry
 
+# Metrics that are near the mean accuracy of the labels, which probes are judged by.
+LIKE_A_PROBE = ("accuracy", "f1_macro")
+
 
 def choice_finding(
     entries: Sequence[Entry],
@@ -76,6 +79,32 @@ def evidence_finding(entries: Sequence[Entry], reason: str) -> Finding:
         return Finding("evidence", "fine", "Cheap evidence gave no ground to leave anyone out.")
     told = " ".join(f"{entry.name} was left out: {entry.why}." for entry in skipped)
     return Finding("evidence", "fine", told, {"left_out": len(skipped)})
+
+
+def training_finding(entries: Sequence[Entry], bar: Bar) -> list[Finding]:
+    """Who reached less than a linear probe of its own frozen states; nothing where nobody did.
+
+    Args:
+        entries: all candidates.
+        bar: its metric must be one that a probe's accuracy can be compared with.
+    """
+    short = [
+        f"{entry.name} {entry.rung.score.value:.3f}, its linear probe {entry.evidence.probe:.3f}"
+        for entry in entries
+        if bar.metric in LIKE_A_PROBE
+        and entry.rung is not None
+        and entry.evidence is not None
+        and entry.rung.score.high is not None
+        and entry.rung.score.high < entry.evidence.probe
+    ]
+    if not short:
+        return []
+    text = (
+        "Fine-tuning led to less than the frozen states already tell, so it was too short, and "
+        f"these may do better: {'; '.join(short)}. Choose again with more --epochs or a larger "
+        "--learning-rate."
+    )
+    return [Finding("training", "alarm", text, {"candidates": len(short)})]
 
 
 def candidates_finding(entries: Sequence[Entry]) -> list[Finding]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bothways.errors import CheckpointError, TrainingError
 from bothways.files import read_json_object, write_json
 from bothways.training.examples import Splits
 from bothways.training.state import refuse_other_settings
@@ -39,7 +40,7 @@ class Memory:
             find: makes JSON values.
 
         Raises:
-            TrainingError: when it was found with other settings or data.
+            TrainingError: when it was found with other settings or data, or cannot be stored.
         """
         if path.exists():
             stored = read_json_object(path)
@@ -48,7 +49,7 @@ class Memory:
             begin = time.perf_counter()
             found = find()
             stored = {"found": found, "seconds": time.perf_counter() - begin}
-            write_json(path, stored | {"settings": self.deciding})
+            _write(path, stored | {"settings": self.deciding})
         self.spent += stored["seconds"]
         result: dict[str, Any] = stored["found"]
         return result
@@ -68,6 +69,13 @@ def as_json(value: Mapping[str, Any]) -> dict[str, Any]:
     """The same as JSON values, as it reads back from a file."""
     found: dict[str, Any] = json.loads(json.dumps(value, default=str))
     return found
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    try:
+        write_json(path, value)
+    except CheckpointError as error:
+        raise TrainingError(f"{error}; then go on with --resume") from error
 
 
 def _content(example: Any) -> Iterable[Any]:

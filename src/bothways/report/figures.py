@@ -122,6 +122,7 @@ def _bars(axes: Axes, figure: Figure) -> None:
     # Shares are drawn on their whole scale, so that a small difference looks small.
     is_share = min(lows) >= 0 and 0 < max(highs) <= 1
     axes.set_xlim(0.0 if min(lows) >= 0 else None, 1.0 if is_share else None)
+    axes.locator_params(axis="x", nbins=5)
     axes.set_xlabel(figure.x_label)
     axes.spines["left"].set_visible(not above)
     axes.tick_params(axis="y", length=0)

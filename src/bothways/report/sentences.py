@@ -35,6 +35,7 @@ NEXT_STEPS = {
     "noise": "train with texts as noisy as those the model will meet",
     "pooling": "try the pooling that scored best",
     "slices": "read the worst slice and collect examples like it",
+    "training": "choose again with more --epochs or a larger --learning-rate",
     "truncation": "raise --max-length, or try --policy head+tail or windows, and compare",
 }
 # The same where the finding has the numbers for it.

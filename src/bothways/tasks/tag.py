@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from bothways.data.collate import Source
 from bothways.data.rows import Row
-from bothways.errors import DataError, UsageError, counted
+from bothways.errors import DataError, UsageError, agreeing, counted
 from bothways.metrics.spans import Span, SpanCounts
 from bothways.model.config import EncoderConfig
 from bothways.model.crf import CrfHead
@@ -210,10 +210,11 @@ class TagTask:
             )
         if unseen:
             logger.warning(
-                "%d of %d tagged words have a tag that the training data does not have; they "
-                "cannot be got right (the first: %s)",
+                "%d of %s %s a tag that the training data does not have, and cannot be got right "
+                "(the first: %s)",
                 len(unseen),
-                count,
+                counted(count, "tagged word"),
+                agreeing(len(unseen), "have"),
                 unseen[0],
             )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
 from bothways.data.rows import Row
-from bothways.errors import TaskError, UsageError, counted, nearest
+from bothways.errors import TaskError, UsageError, agreeing, counted, nearest
 from bothways.model.config import EncoderConfig
 from bothways.model.heads import ClassificationHead, Pooling
 from bothways.model.init import initialise
@@ -120,9 +120,10 @@ def read_cells(
     empty = [cells.place for cells in found if is_empty(cells)]
     if empty:
         logger.warning(
-            "%d of %s are empty; they are kept (the first: %s)",
+            "%d of %s %s empty; empty texts are kept (the first: %s)",
             len(empty),
             counted(len(found), "text"),
+            agreeing(len(empty), "are"),
             empty[0],
         )
     return found

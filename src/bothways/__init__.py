@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         BadStepError,
         BothwaysError,
         CheckpointError,
+        ColumnError,
         ConfigError,
         DataError,
         LengthError,
@@ -61,6 +62,7 @@ __all__ = [
     "BothwaysError",
     "CheckpointError",
     "ChooseSettings",
+    "ColumnError",
     "ConfigError",
     "DataError",
     "Encoder",
@@ -103,7 +105,7 @@ __all__ = [
 
 _HOMES = {
     "errors": (
-        "BadStepError BothwaysError CheckpointError ConfigError DataError LengthError "
+        "BadStepError BothwaysError CheckpointError ColumnError ConfigError DataError LengthError "
         "MissingExtraError NotAsked RunStopped TaskError TokenizerError TrainingError "
         "UnsafeFileError UnsupportedModelError UntrainedHeadError UsageError"
     ),

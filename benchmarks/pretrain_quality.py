@@ -35,7 +35,7 @@ from pretrain_quality_jobs import FOLDER, RECIPE, Curve, Job
 PROJECT = Path(__file__).resolve().parents[1]
 JOBS = Path(__file__).with_name("pretrain_quality_jobs.py")
 TABLE = PROJECT / "docs" / "measurements" / "pretrain_quality.json"
-RATES = {"bothways": (0.01, 0.02, 0.04), "transformers": (3e-4, 1e-3, 3e-3)}
+RATES = {"bothways": (0.005, 0.01, 0.02), "transformers": (3e-4, 1e-3, 3e-3)}
 # Colours of Okabe and Ito 2008.
 COLOURS = {"bothways": "#d55e00", "transformers": "#56b4e9"}
 

@@ -32,13 +32,21 @@ def ladders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     return {name: ladder(folder / name, words) for name, words in LADDERS.items()}
 
 
+class Choices(dict[str, ChooseResult]):
+    """What is chosen from each ladder, made where it is asked for."""
+
+    def __init__(self, ladders: dict[str, list[Path]], data: Path, folder: Path) -> None:
+        super().__init__()
+        self.ladders, self.data, self.folder = ladders, data, folder
+
+    def __missing__(self, name: str) -> ChooseResult:
+        self[name] = choose(choosing(self.folder / name, self.ladders[name], self.data))
+        return self[name]
+
+
 @pytest.fixture(scope="session")
 def choices(
     ladders: dict[str, list[Path]], data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, ChooseResult]:
     """What is chosen from each ladder."""
-    folder = tmp_path_factory.mktemp("choices")
-    return {
-        name: choose(choosing(folder / name, candidates, data))
-        for name, candidates in ladders.items()
-    }
+    return Choices(ladders, data, tmp_path_factory.mktemp("choices"))

@@ -78,7 +78,7 @@ def test_every_preset_has_a_plan(name: str) -> None:
 
 
 def test_what_fine_tuning_would_take_stands_beside_it() -> None:
-    output = command.run(PlanSettings("bert-base", "3.3B", device="a100x4", compare_finetune=True))
+    output = command.run(command.Settings("bert-base", "3.3B", device="a100x4", compare_finetune=True))
     assert isinstance(output.text, str)
     assert "utilisation between that of ModernBERT-base" in output.text
     assert "times the work of fine-tuning a published encoder" in output.text
@@ -86,7 +86,7 @@ def test_what_fine_tuning_would_take_stands_beside_it() -> None:
     finetune = output.data["finetune"]
     assert finetune["tokens"] == 10_000 * 3 * 512
     assert output.data["run"]["hours"] > 100 * finetune["hours"]
-    assert "finetune" not in str(command.run(PlanSettings("bert-base", "3.3B")).text)
+    assert "finetune" not in str(command.run(command.Settings("bert-base", "3.3B")).text)
 
 
 @pytest.mark.parametrize(

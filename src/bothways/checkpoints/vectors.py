@@ -17,7 +17,7 @@ from torch import Tensor
 from bothways.checkpoints.parts import Parts
 from bothways.errors import CheckpointError
 from bothways.model.encoder import Encoder
-from bothways.model.layout import Batch, Layout
+from bothways.model.layout import Batch
 from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import Tokenizer
 
@@ -105,10 +105,7 @@ def _vectors(encoder: Encoder, tokenizer: Tokenizer, strings: Sequence[str]) -> 
     policy = CutPolicy(encoder.config.embeddings.usable_positions)
     ids, _, _ = tokenizer.encode_ids(strings, policy=policy)
     device = encoder.embeddings.words.weight.device
-    batch = Batch(
-        torch.tensor([piece for row in ids for piece in row]),
-        Layout.packed([len(row) for row in ids]),
-    ).to(device)
+    batch = Batch.packed(ids).to(device)
     was_training = encoder.training
     encoder.eval()
     with torch.inference_mode():

@@ -17,7 +17,7 @@ from bothways.inference.predictor import evaluating, run
 from bothways.inference.results import Results
 from bothways.model.crf import with_head
 from bothways.model.encoder import Encoder
-from bothways.model.layout import Batch, Layout
+from bothways.model.layout import Batch
 from bothways.tokenization.encoding import Encoding
 from bothways.tokenization.policy import CutPolicy
 
@@ -120,10 +120,5 @@ def in_order(
         sources: where each comes from.
         head: that made them.
     """
-    ids = [source.encoding.ids for source in sources]
-    whole = Batch(
-        torch.tensor([piece for pieces in ids for piece in pieces]),
-        Layout.packed([len(pieces) for pieces in ids]),
-        sources=tuple(sources),
-    )
+    whole = Batch.packed([source.encoding.ids for source in sources], sources=tuple(sources))
     return torch.cat([found[index] for index in range(len(sources))]), with_head(whole, head)

@@ -6,7 +6,7 @@ Pure mechanism: ids in, rows out. What the ids stand for is in `model.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeVar
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bothways.errors import UsageError
 from bothways.inference.batches import CPU_BATCH_TOKENS, GPU_BATCH_TOKENS, plan_batches
 from bothways.model.encoder import Encoder, EncoderOutput
-from bothways.model.layout import Batch, Layout
+from bothways.model.layout import Batch
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -57,10 +57,9 @@ def run(
         for indices in plan_batches([len(piece) for piece in ids], batch_tokens):
             # Not around the yield: whoever takes the outputs, and may stop or fail, is elsewhere.
             with torch.inference_mode():
-                batch = Batch(
-                    _join(ids, indices),
-                    Layout.packed([len(ids[index]) for index in indices]),
-                    None if type_ids is None else _join(type_ids, indices),
+                batch = Batch.packed(
+                    [ids[index] for index in indices],
+                    None if type_ids is None else [type_ids[index] for index in indices],
                     targets={} if targets is None else targets(indices),
                 ).to(device)
                 wanted = None if rows is None else rows(batch)
@@ -68,10 +67,6 @@ def run(
             yield indices, result, batch
             if on_batch is not None:
                 on_batch(len(indices))
-
-
-def _join(pieces: Sequence[Sequence[int]], indices: Sequence[int]) -> Tensor:
-    return torch.tensor(list(chain.from_iterable(pieces[index] for index in indices)))
 
 
 class evaluating:  # noqa: N801 - a context manager, read as a verb

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -316,6 +316,27 @@ class Batch:
             raise ConfigError(
                 f"a batch of this layout has values of shape {expected}, one a token; got {wrong}"
             )
+
+    @classmethod
+    def packed(
+        cls,
+        ids: Sequence[Sequence[int]],
+        type_ids: Sequence[Sequence[int]] | None = None,
+        **more: Any,
+    ) -> Batch:
+        """Sequences one after the other.
+
+        Args:
+            ids: token ids of each sequence.
+            type_ids: segments of each; None for all zero.
+            more: other attributes.
+        """
+        joined, types = (
+            None if rows is None else torch.tensor(list(chain.from_iterable(rows)))
+            for rows in (ids, type_ids)
+        )
+        assert joined is not None
+        return cls(joined, Layout.packed([len(row) for row in ids]), types, **more)
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""

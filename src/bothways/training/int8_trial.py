@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import torch
 
 from bothways.checkpoints.parts import Parts
 from bothways.evaluation.intervals import CONFIDENCE, Units, interval, of_many, paired_difference
@@ -23,7 +22,7 @@ from bothways.inference.inputs import one_window, text_columns
 from bothways.inference.int8_layers import groups
 from bothways.inference.model import Model
 from bothways.inference.quantize import looks
-from bothways.model.layout import Batch, Layout
+from bothways.model.layout import Batch
 from bothways.tasks.task import Task
 from bothways.training.comparison import Score
 from bothways.training.quantize_settings import QuantizeSettings
@@ -126,7 +125,13 @@ class Trial:
         """Of a sample of the texts."""
         ids, types = self.yardstick.sequences
         plan = plan_batches([len(each) for each in ids], CPU_BATCH_TOKENS)
-        return [_batch(ids, types, indices) for indices in plan]
+        return [
+            Batch.packed(
+                [ids[index] for index in indices],
+                None if types is None else [types[index] for index in indices],
+            )
+            for indices in plan
+        ]
 
 
 def _in_points(share: Metric) -> Metric:
@@ -172,16 +177,3 @@ def by_vectors(model: Model, texts: Sequence[Any], options: Mapping[str, Any]) -
         policy=one_window(model.policy(options.get("max_length"), options.get("policy"))),
     )
     return Yardstick(COSINE, 1, Units.of(len(texts)), score, (ids, types))
-
-
-def _batch(
-    ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, indices: Sequence[int]
-) -> Batch:
-    joined, segments = (
-        None
-        if rows is None
-        else torch.tensor([piece for index in indices for piece in rows[index]])
-        for rows in (ids, types)
-    )
-    assert joined is not None
-    return Batch(joined, Layout.packed([len(ids[index]) for index in indices]), segments)

@@ -31,6 +31,8 @@ STATE_BYTES = 16
 # Bytes a token, layer and unit of width that wait for the backward pass in half precision, where
 # attention keeps no table of weights (Korthikanti et al. 2022, table 2, without its second term).
 ACTIVATION_BYTES = 34
+# Where nothing is said: the device of a pretraining, and the texts of a fine-tuning beside it.
+DEFAULT_DEVICE, EXAMPLES = "h100x8", 10_000
 # What is left free for the vocabulary's chunks, the libraries and fragmentation.
 USABLE_MEMORY = 0.85
 
@@ -65,33 +67,64 @@ DEVICES = {
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """Compute what a pretraining run will take, on paper.
+    """What a run will take: pretraining on paper; using or fine-tuning a model, measured here.
+
+    Pretraining takes --preset and --tokens; a model --model and --data.
 
     Attributes:
-        preset: the encoder's shape.
+        preset: the shape of the encoder to pretrain.
         tokens: how many the run reads, such as 3.3B, 500M or 1.7T.
-        device: kind and number, such as h200x8, or a100 for one.
-        length: tokens of a sequence.
+        device: kind and number, such as h200x8, or a100 for one; unset: h100x8 for pretraining,
+            and for a model only what is measured here.
+        length: tokens of a sequence in pretraining.
         mask_share: share of the tokens that is masked.
         batch_tokens: tokens of one forward pass on a device.
         utilisation: share of its peak that a device reaches; unset: 0.35, with a range.
-        price: dollars an hour and device; unset: an assumption.
+        price: dollars an hour and device; unset: an assumption, and none for this machine.
         compare_finetune: also compute what fine-tuning an encoder of this shape would take.
-        examples: texts that it would be fine-tuned on.
+        examples: texts that are read or fine-tuned on; unset: 10,000, or those of --data.
         epochs: passes over them.
     """
 
-    preset: str
-    tokens: str
-    device: str = "h100x8"
+    preset: str | None = None
+    tokens: str | None = None
+    device: str | None = None
     length: int = 512
     mask_share: float = 0.3
     batch_tokens: int = 65_536
     utilisation: float | None = None
     price: float | None = None
     compare_finetune: bool = False
-    examples: int = 10_000
+    examples: int | None = None
     epochs: int = 3
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of its peak, what a device reaches.
+
+    Attributes:
+        low, usual, high: of published runs, or all as given.
+        note: where they come from.
+    """
+
+    low: float
+    usual: float
+    high: float
+    note: str
+
+
+def shares_of(settings: PlanSettings) -> Shares:
+    """As asked, else those of published runs.
+
+    Raises:
+        UsageError: for numbers that cannot be.
+    """
+    _check_numbers(settings)
+    given = settings.utilisation
+    if given is not None:
+        return Shares(given, given, given, f"utilisation {given:.0%}")
+    return Shares(LOW, USUAL, HIGH, f"{PAPER_NOTE}, usually {USUAL:.0%}")
 
 
 @dataclass(frozen=True)
@@ -157,35 +190,40 @@ def plan_run(settings: PlanSettings) -> Plan:
         >>> round(plan.run.hours, 1)
         0.2
     """
+    if settings.preset is None or settings.tokens is None:
+        raise UsageError(
+            "a plan of pretraining needs a shape and how much it reads: "
+            "--preset bert-base --tokens 3.3B; for a model give --model and --data"
+        )
     config = preset(settings.preset)
-    kind, count, device = parse_device(settings.device)
+    kind, count, device = parse_device(settings.device or DEFAULT_DEVICE)
     tokens = parse_count(settings.tokens)
-    _check(settings, config)
+    shares = shares_of(settings)
+    usable = config.embeddings.usable_positions
+    if settings.length > usable:
+        raise UsageError(f"--length is {settings.length}; this shape reads at most {usable}")
     per_token = training_flops(config, settings.length, settings.mask_share)
     parameters = _parameters(config)
     price = device.price if settings.price is None else settings.price
 
     def effort(tokens: float, flops: float) -> Effort:
-        given = settings.utilisation
-        low, usual, high = (given, given, given) if given is not None else (LOW, USUAL, HIGH)
         seconds = flops / (device.peak * count)
         return Effort(
             tokens=tokens,
             flops=flops,
-            hours=seconds / usual / 3600,
-            hours_low=seconds / high / 3600,
-            hours_high=seconds / low / 3600,
-            cost=seconds / usual / 3600 * count * price,
+            hours=seconds / shares.usual / 3600,
+            hours_low=seconds / shares.high / 3600,
+            hours_high=seconds / shares.low / 3600,
+            cost=seconds / shares.usual / 3600 * count * price,
         )
 
     finetune = None
     if settings.compare_finetune:
-        read = float(settings.examples * settings.epochs * settings.length)
+        read = float((settings.examples or EXAMPLES) * settings.epochs * settings.length)
         finetune = effort(read, 3.0 * read * _encoder_flops(config, settings.length))
     state = float(parameters * STATE_BYTES)
     activations = settings.batch_tokens * _activation_bytes(config)
     room = device.memory * USABLE_MEMORY
-    share = "" if settings.utilisation is None else f"utilisation {settings.utilisation:.0%}"
     return Plan(
         parameters=parameters,
         flops_per_token=per_token,
@@ -201,7 +239,7 @@ def plan_run(settings: PlanSettings) -> Plan:
                 f"{count} x {kind}: {device.peak / 1e12:,.0f} TFLOP/s (bfloat16, dense), "
                 f"{device.memory / 1e9:.0f} GB, ${price:.2f} an hour"
             ),
-            share or f"{PAPER_NOTE}, usually {USUAL:.0%}",
+            shares.note,
             (
                 f"sequences of {settings.length} tokens, {settings.mask_share:.0%} masked, "
                 "nothing padded"
@@ -291,15 +329,12 @@ def parse_device(text: str) -> tuple[str, int, Device]:
     return kind, int(number), DEVICES[kind]
 
 
-def _check(settings: PlanSettings, config: EncoderConfig) -> None:
-    usable = config.embeddings.usable_positions
+def _check_numbers(settings: PlanSettings) -> None:
     problems = [
-        f"--{name.replace('_', '-')} is {getattr(settings, name)}; expected at least 1"
+        f"--{name.replace('_', '-')} is {value}; expected at least 1"
         for name in ("length", "batch_tokens", "examples", "epochs")
-        if getattr(settings, name) < 1
+        if (value := getattr(settings, name)) is not None and value < 1
     ]
-    if settings.length > usable:
-        problems.append(f"--length is {settings.length}; this shape reads at most {usable}")
     if not 0.0 < settings.mask_share < 1.0:
         problems.append(f"--mask-share is {settings.mask_share}; expected a share between 0 and 1")
     if settings.utilisation is not None and not 0.0 < settings.utilisation <= 1.0:

@@ -119,6 +119,24 @@ def test_all_heads_together_say_what_each_says_alone(model: Model, files: Path) 
             assert alike(as_dict(ours), as_dict(theirs))
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_commands_and_the_library_agree_on_every_task(
+    name: str, bothways: Command, all_of_them: FinetuneResult, model: Model, files: Path
+) -> None:
+    data = next(head.data.dev for head in tables(files) if head.name == name)
+    examples = examples_of(model, files)[name]
+    results, task = model.heads[name].predict(examples), model.heads[name].task
+    words = ("--model", all_of_them.folder, "--head", name)
+    lines = bothways("predict", *words, "--input", data).lines
+    assert len(lines) == len(results)
+    for line, result in zip(lines, results, strict=True):
+        assert alike(dict(list(line.items())[1:]), json.loads(json.dumps(as_dict(result))))
+    judged = bothways("evaluate", *words, "--data", data, "--json").json["metrics"]
+    assert task is not None
+    for metric, value in task.metrics(list(results), examples).items():
+        assert judged[metric]["value"] == pytest.approx(value, abs=1e-5)
+
+
 # --- one pass -------------------------------------------------------------------------------------
 
 

@@ -78,6 +78,16 @@ def test_triplets_have_each_negative_beside_their_positive() -> None:
     torch.testing.assert_close(loss("triplet")(rows, targets(4)) / ANCHORS, expected)
 
 
+@pytest.mark.parametrize("negatives", [(0, 1), (1, 5)])
+def test_copies_and_other_positives_make_no_triplet(negatives: tuple[int, int]) -> None:
+    """The negatives of the first example are its anchor, its positive, and another positive."""
+    rows, texts = vectors(ANCHORS * 4), list(range(ANCHORS * 4))
+    whole = targets(4, texts=[0, 1, *negatives, *texts[4:]])
+    others = {name: values[4:] for name, values in whole.items()}
+    measure = loss("triplet", positives={0: (1, 5)}, margin=2.0)
+    torch.testing.assert_close(measure(rows, whole), measure(rows[4:], others))
+
+
 def test_copies_and_other_positives_are_no_negatives() -> None:
     """sentence-transformers#608: duplicates in a batch were negatives of each other.
 

@@ -50,15 +50,18 @@ class BatchLoss:
         """
         window = targets["window"]
         anchor, positive = window == ANCHOR, window == POSITIVE
+        text = targets["text"]
         if self.kind == "triplet":
             negative = window > POSITIVE
             owner = (anchor.cumsum(0) - 1)[negative]
-            near, far = vectors[positive][owner], vectors[negative]
+            blocked = self.blocked(text[anchor], text[positive], text[negative])
+            kept = ~blocked.gather(0, owner[None])[0]
+            owner, far = owner[kept], vectors[negative][kept]
+            near = vectors[positive][owner]
             return triplet_loss(vectors[anchor][owner], near, far, margin=self.margin)
         first = vectors[anchor]
         if self.kind == "negatives":
             own = positive[~anchor].nonzero().squeeze(1)
-            text = targets["text"]
             blocked = self.blocked(text[anchor], text[positive], text[~anchor])
             return in_batch_loss(first, vectors[~anchor], own, blocked, scale=self.scale)
         second, scores = vectors[positive], targets["score"][anchor]

@@ -138,12 +138,18 @@ def agreeing(count: int, verb: str) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """A sentence that names the known word closest to a mistyped one, or all of them.
 
+    Those that begin with the whole of it and a dash are the closest.
+
     Example:
         >>> nearest("lerning_rate", ["learning_rate", "epochs"])
         "did you mean 'learning_rate'?"
+        >>> nearest("--lora", ["--format", "--lora-alpha", "--lora-rank"])
+        "did you mean '--lora-alpha' or '--lora-rank'?"
     """
     words = sorted(known)
-    close = difflib.get_close_matches(name, words, n=1, cutoff=0.6)
+    longer = (f"{name}-", f"{name}_")
+    begun = [word for word in words if name.strip("-") and word.startswith(longer)]
+    close = begun or difflib.get_close_matches(name, words, n=1, cutoff=0.6)
     if close:
-        return f"did you mean {close[0]!r}?"
+        return f"did you mean {' or '.join(map(repr, close))}?"
     return "known: " + ", ".join(words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -40,6 +40,8 @@ class RunSettings:
         optim: how weights move.
         common: what every command has.
     """
+
+    BARE: ClassVar = {"train": "a.csv,b.csv"}
 
     model: str
     train: tuple[Path, ...] = ()

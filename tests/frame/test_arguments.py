@@ -75,6 +75,12 @@ def test_a_recipe_is_checked_only_after_flags_have_won(tmp_path: Path) -> None:
         run("--config", str(path))
 
 
+def test_a_flag_that_may_stand_alone_has_its_value_and_takes_others() -> None:
+    for alone in (["--train", "--model", "m"], ["--model", "m", "--train"]):
+        assert run(*alone).settings.train == (Path("a.csv"), Path("b.csv"))
+    assert run("--model", "m", "--train", "c.csv").settings.train == (Path("c.csv"),)
+
+
 def test_unknown_flags_are_told_at_once_with_the_nearest() -> None:
     with pytest.raises(UsageError) as caught:
         run("--modle", "m", "--lerning-rate=3", "--no-headr", "--overwrite")

@@ -1,7 +1,8 @@
 """The command line over a settings dataclass: flat dashed flags, `--config` and `--json`.
 
 Defaults < recipe (`--config FILE`) < flags. Of settings that exclude each other, which a class may
-list as ALTERNATIVES, a flag replaces those of a recipe. The text of a field, in its class under
+list as ALTERNATIVES, a flag replaces those of a recipe; flags that may stand alone have the value
+that it lists under BARE. The text of a field, in its class under
 "Attributes:" or as a string below it, is the help of its flag. A list is split at commas
 (`--learning-rate 2e-5,3e-5`), except where it is positional (`Annotated[tuple[str, ...],
 tyro.conf.Positional]`). A flag of type bool is `--name` or `--no-name`; of type `bool | None`, it
@@ -65,6 +66,8 @@ def parse(
 
     known = leaves(settings_type)
     _check_flags(arguments, known.values(), program)
+    bare = getattr(settings_type, "BARE", {})
+    arguments = _completed(arguments, {known[path].flag: value for path, value in bare.items()})
     recipe = _recipe_named(arguments)
     values = {} if recipe is None else recipe_values(settings_type, recipe)
     for path in _outdone(settings_type, arguments, known):
@@ -95,7 +98,7 @@ def parse(
         wrapper,
         prog=program,
         description=description,
-        args=list(arguments),
+        args=arguments,
         default=default,
         config=(
             tyro.conf.OmitArgPrefixes,
@@ -106,6 +109,16 @@ def parse(
     )
     settings = dataclasses.replace(filled.settings, **arrays)
     return Invocation(settings, filled.json, filled.config)
+
+
+def _completed(arguments: Sequence[str], bare: Mapping[str, str]) -> list[str]:
+    """The command line in which a flag that stands alone, but need not, has its value."""
+    found: list[str] = []
+    for argument, following in zip(arguments, [*arguments[1:], "--"], strict=False):
+        found.append(argument)
+        if argument in bare and following.startswith("--"):
+            found.append(bare[argument])
+    return found
 
 
 def _outdone(
@@ -166,7 +179,8 @@ def _list_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
     def read(words: list[str]) -> tuple[Any, ...]:
         parts = words if positional else [part for word in words for part in word.split(",")]
         if not positional and not all(parts or [""]):
-            raise ValueError(f"an empty value in {' '.join(words)!r}")
+            told = f"an empty value in {' '.join(words)!r}" if words else "it has no value"
+            raise ValueError(told)
         return tuple(inner.instance_from_str([part]) for part in parts)
 
     def show(values: tuple[Any, ...]) -> list[str]:

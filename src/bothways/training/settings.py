@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from bothways.config import CommonSettings, to_toml
 from bothways.errors import UsageError, nearest
@@ -104,6 +104,8 @@ class FinetuneSettings:
         >>> settings.loop.epochs
         3
     """
+
+    BARE: ClassVar[dict[str, str]] = {"tuning.learning_curve": "0.1,0.25,0.5,1"}
 
     model: str
     output: Path

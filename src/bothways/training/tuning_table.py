@@ -25,8 +25,8 @@ class TuningSettings:
         lora_targets: projections that are changed: query, key, value, output, input, gate.
         lora_save: put the changes into the weights (merged), or also into a folder of their own
             (adapter) that peft reads over the base model.
-        learning_curve: shares of the training data, such as 0.1,0.25,0.5,1, that are learned from
-            in turn, to see what more of it brings.
+        learning_curve: shares of the training data that are learned from in turn, to see what more
+            of it brings; 0.1,0.25,0.5,1 where the flag stands alone.
         few_shot: for 8 to 64 texts a label: pull texts of one label together, push others apart,
             then fit a linear head.
     """

@@ -60,6 +60,12 @@ PYTHON = [
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_nothing_is_left_to_be_filled_in(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    assert not re.findall(r"^[A-Z_]{4,}$|\b(?:TODO|TBD)\b", text, re.M)
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_commands_and_flags_exist(page: Path) -> None:
     for words in commands(page.read_text(encoding="utf-8")):
         assert unknown(words) == [], " ".join(words)

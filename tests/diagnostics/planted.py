@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +27,7 @@ from bothways.evaluation.result import Finding
 from bothways.inference.model import Model
 from bothways.model.config import build_config
 from bothways.model.heads import ClassificationHead
-from bothways.tasks.classify import ClassifyExample, ClassifyTask
+from bothways.tasks.classify import ClassifyExample, ClassifyTask, label_results
 from bothways.tokenization.policy import CutPolicy
 from bothways.tokenization.tokenizer import load_tokenizer
 
@@ -54,6 +54,7 @@ class Planted:
         columns: metadata of the test examples.
         options: of the question.
         change: what is done to the trained head.
+        drawn: whether the test labels are drawn with the probabilities of the trained model.
         pooling: what the head reads.
         blind: whether the first token sees nothing but itself.
     """
@@ -65,11 +66,13 @@ class Planted:
     columns: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     change: Callable[[ClassificationHead], None] | None = None
+    drawn: bool = False
     pooling: Literal["cls", "mean"] = "mean"
     blind: bool = False
 
 
 Plant = Callable[[Draw, bool], Planted]
+Trained = Callable[[Planted, int], Model]
 
 
 @dataclass(frozen=True)
@@ -85,36 +88,53 @@ class Detections:
     false: float
 
 
-def detections(name: str, plant: Plant, *, seeds: int = SEEDS) -> Detections:
-    """Ask a question of faulty data and of its clean twin, once a seed each."""
+def detections(
+    name: str, plant: Plant, *, seeds: int = SEEDS, trained: Trained | None = None
+) -> Detections:
+    """Ask a question of faulty data and of its clean twin, once a seed each.
+
+    Args:
+        name: of the question.
+        plant: makes the data.
+        seeds: how many.
+        trained: makes a model of data and a seed; None for stand-ins.
+    """
     alarms = {True: 0, False: 0}
     for seed in range(seeds):
         for faulty in alarms:
             alarms[faulty] += any(
-                finding.severity == "alarm" for finding in findings(name, plant, seed, faulty)
+                finding.severity == "alarm"
+                for finding in findings(name, plant, seed, faulty, trained=trained)
             )
     found = Detections(alarms[True] / seeds, alarms[False] / seeds)
     sys.stdout.write(
-        f"{name}, {plant.__name__}: found {found.found:.0%}, false alarms {found.false:.0%}\n"
+        f"{name}, {plant.__name__}, {seeds} seeds{', fine-tuned' if trained else ''}: "
+        f"found {found.found:.0%}, false alarms {found.false:.0%}\n"
     )
     return found
 
 
-def findings(name: str, plant: Plant, seed: int, faulty: bool) -> tuple[Finding, ...]:
-    """What a question says of one stand-in."""
+def findings(
+    name: str, plant: Plant, seed: int, faulty: bool, *, trained: Trained | None = None
+) -> tuple[Finding, ...]:
+    """What a question says of one model."""
     planted = plant(np.random.default_rng(seed), faulty)
+    model = None if trained is None else trained(planted, seed)
     try:
-        return question(name)(evidence_of(planted, seed), **planted.options).findings()
+        return question(name)(evidence_of(planted, seed, model), **planted.options).findings()
     except NotAsked as reason:
         return (Finding(name, "not asked", str(reason)),)
 
 
-def evidence_of(planted: Planted, seed: int = 0) -> Evidence:
-    """A stand-in for a fine-tuned model, and the test examples."""
+def evidence_of(planted: Planted, seed: int = 0, model: Model | None = None) -> Evidence:
+    """A stand-in for a fine-tuned model, or a model given, and the test examples."""
+    model = model or _fitted(planted)
+    test = drawn(model, planted.test, seed) if planted.drawn else planted.test
+    changed(model, planted)
     return Evidence(
-        stand_in(planted),
+        model,
         ClassifyTask().fit(planted.train),
-        planted.test,
+        test,
         CutPolicy(planted.max_length),
         columns=planted.columns,
         population=len(planted.test),
@@ -125,7 +145,11 @@ def evidence_of(planted: Planted, seed: int = 0) -> Evidence:
 
 
 def stand_in(planted: Planted) -> Model:
-    """A linear head fitted to the frozen vectors of the training texts."""
+    """A linear head fitted to the frozen vectors of the training texts, and changed as planted."""
+    return changed(_fitted(planted), planted)
+
+
+def _fitted(planted: Planted) -> Model:
     task = ClassifyTask().fit(planted.train)
     length = planted.learned_length or planted.max_length
     texts = [e.text if e.pair is None else (e.text, e.pair) for e in planted.train]
@@ -144,8 +168,6 @@ def stand_in(planted: Planted) -> Model:
     with torch.no_grad():
         head.output.weight.copy_(torch.from_numpy(weight))
         head.output.bias.copy_(torch.from_numpy(bias))
-        if planted.change is not None:
-            planted.change(head)
     parts = adapt(
         encoder,
         head,
@@ -156,6 +178,23 @@ def stand_in(planted: Planted) -> Model:
     model = Model(parts)
     model.task = task
     return model
+
+
+def changed(model: Model, planted: Planted) -> Model:
+    """The model, whose head is changed as planted."""
+    head = model.parts.head
+    if planted.change is not None and isinstance(head, ClassificationHead):
+        with torch.no_grad():
+            planted.change(head)
+    return model
+
+
+def drawn(model: Model, examples: Sequence[ClassifyExample], seed: int) -> list[ClassifyExample]:
+    """The same with labels drawn with the probabilities that the model tells."""
+    draw = np.random.default_rng(seed)
+    shares = [result.probabilities for result in label_results(model.predict(list(examples)))]
+    labels = [str(draw.choice(list(each), p=list(each.values()))) for each in shares]
+    return [replace(e, label=label) for e, label in zip(examples, labels, strict=True)]
 
 
 @cache

@@ -1,6 +1,8 @@
 """Every question finds the fault that was planted for it, and is silent on the clean twin.
 
-A question adds a row: its name and a function that plants its fault; see `planted.py`.
+A question adds a row: its name and a function that plants its fault; see `planted.py`. Twenty
+seeds of each are asked of cheap stand-ins, three of models that are fine-tuned. `pytest -rP` prints
+how often each is found.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from bothways.tasks.classify import ClassifyExample
+from tests.diagnostics.fine_tuned import fine_tuned
 from tests.diagnostics.planted import LABELS, PLAIN, Draw, Plant, Planted, detections, sentences
 from tests.diagnostics.planted_artifacts import (
     a_label_leaked_by_punctuation,
@@ -71,6 +74,15 @@ def a_first_token_that_sees_nothing(draw: Draw, faulty: bool) -> Planted:
 
 def a_test_of_another_domain(draw: Draw, faulty: bool) -> Planted:
     """Half of the test texts are about other things than any training text."""
+    return _another_domain(draw, faulty, 60)
+
+
+def a_test_wholly_of_another_domain(draw: Draw, faulty: bool) -> Planted:
+    """All test texts are."""
+    return _another_domain(draw, faulty, 0)
+
+
+def _another_domain(draw: Draw, faulty: bool, known: int) -> Planted:
     train, test = sentences(draw, 200), sentences(draw, 120)
     half = len(PLAIN) // 2
 
@@ -81,7 +93,7 @@ def a_test_of_another_domain(draw: Draw, faulty: bool) -> Planted:
             for e in examples
         ]
 
-    train, near, far = moved(train, 0), moved(test[:60], 0), moved(test[60:], half * faulty)
+    train, near, far = moved(train, 0), moved(test[:known], 0), moved(test[known:], half * faulty)
     return Planted(train, near + far)
 
 
@@ -95,6 +107,7 @@ FAULTS: list[tuple[str, Plant]] = [
     ("calibration", miscalibrated),
     ("pooling", a_first_token_that_sees_nothing),
     ("domain", a_test_of_another_domain),
+    ("domain", a_test_wholly_of_another_domain),
     ("slices", a_slice_of_flipped_labels),
     ("noise", a_mark_that_tells_the_label),
     ("labels", three_wrong_labels_in_a_hundred),
@@ -108,3 +121,17 @@ def test_the_fault_is_found_and_its_twin_is_silent(question: str, plant: Plant) 
     share = detections(question, plant)
     assert share.found >= 0.95
     assert share.false <= 0.05
+
+
+# Fine-tuning mends the encoder that the one breaks, and reads on where half is new without loss.
+MENDED = {a_first_token_that_sees_nothing, a_test_of_another_domain}
+TRAINED = [fault for fault in FAULTS if fault[1] not in MENDED]
+
+
+@pytest.mark.parametrize(
+    ("question", "plant"), TRAINED, ids=[f"{name}-{plant.__name__}" for name, plant in TRAINED]
+)
+def test_it_is_found_in_fine_tuned_models_too(question: str, plant: Plant) -> None:
+    share = detections(question, plant, seeds=3, trained=fine_tuned)
+    assert share.found == 1.0
+    assert share.false == 0.0

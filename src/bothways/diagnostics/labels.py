@@ -25,6 +25,9 @@ from bothways.tasks.results import LabelResult
 
 # A share of wrong labels that is surely above this is an alarm.
 LEAST_SHARE = 0.01
+# Where hard texts contradict more labels than this, how they do it is not known well enough for an
+# alarm.
+HARDEST = 0.15
 # Labels of fewer examples are not learned from the others, so nothing is said of them.
 LEAST_EACH = 5
 LISTED = 50
@@ -95,7 +98,9 @@ class Labels:
         """One finding: the share of wrong labels, and the surest."""
         share = self.lapses.share
         low = share.low or 0.0
-        severity: Severity = "alarm" if low >= LEAST_SHARE else "note" if low > 0 else "fine"
+        hard = len(self.doubts) / max(self.judged, 1) - low > HARDEST
+        sure = low >= LEAST_SHARE and not hard
+        severity: Severity = "alarm" if sure else "note" if low > 0 else "fine"
         if self.judged < TOO_FEW:
             severity = "note"
             text = f"{counted(self.judged, 'label')} are too few to find wrong ones by the others."
@@ -111,6 +116,11 @@ class Labels:
                 f"[{_percent(low)}, {_percent(share.high or 0)}]: so many are contradicted "
                 f"however clear the text is."
             )
+            if hard:
+                text += (
+                    f" But {_percent(len(self.doubts) / self.judged)} are contradicted in all: "
+                    f"texts that are hard for this model may explain that."
+                )
         if self.doubts and self.judged >= TOO_FEW:
             first = self.doubts[0]
             text += (

@@ -131,3 +131,12 @@ def test_a_handful_is_a_note_and_numbers_have_no_labels(evidence: Evidence) -> N
     numbers = [RegressExample("ba", label=1.0) for _ in range(30)]
     with pytest.raises(NotAsked, match="one label"):
         labels(replace(evidence, examples=numbers))
+
+
+@pytest.mark.parametrize(("hard", "severity"), [(0, "alarm"), (300, "note")])
+def test_there_is_no_alarm_where_hard_texts_contradict_many(
+    evidence: Evidence, hard: int, severity: str
+) -> None:
+    found = labels(evidence)
+    more = replace(found, doubts=(*found.doubts, *found.doubts[:1] * hard))
+    assert more.findings()[0].severity == severity

@@ -142,7 +142,7 @@ class Labels:
         """How often labels are contradicted, from the least to the most clear texts."""
         if not self.tenths:
             return ()
-        x = tuple(float(number) for number in range(1, len(self.tenths) + 1))
+        x = tuple(range(1, len(self.tenths) + 1))
         found, expected = zip(*self.tenths, strict=True)
         lines = (Series("found", x, found), Series("expected of right labels", x, expected))
         title = "Contradicted labels, from the least clear tenth of the texts to the clearest"

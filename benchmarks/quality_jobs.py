@@ -19,7 +19,7 @@ import numpy as np
 
 from measure import data_folder, minilm
 
-MOST = {"train": 3000, "test": 1000}
+MOST = {"train": 1500, "test": 1000}
 CANDIDATES = 20
 
 # One example of a data set: text, pair and label, or words and tags, or question and answers.

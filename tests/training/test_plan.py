@@ -78,7 +78,9 @@ def test_every_preset_has_a_plan(name: str) -> None:
 
 
 def test_what_fine_tuning_would_take_stands_beside_it() -> None:
-    output = command.run(command.Settings("bert-base", "3.3B", device="a100x4", compare_finetune=True))
+    output = command.run(
+        command.Settings("bert-base", "3.3B", device="a100x4", compare_finetune=True)
+    )
     assert isinstance(output.text, str)
     assert "utilisation between that of ModernBERT-base" in output.text
     assert "times the work of fine-tuning a published encoder" in output.text

@@ -73,12 +73,18 @@ def test_commands_and_flags_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("code", PYTHON)
 def test_python_runs(
-    code: str, minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: str,
+    minilm: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     labels = ("card", "fee") * 12
     rows = [f"text {number} about {label},{label}" for number, label in enumerate(labels)]
     Path("train.csv").write_text("\n".join(["text,category", *rows]), encoding="utf-8")
+    if "export(" in code:  # torch traces with symbolic sizes, which checked types refuse
+        request.getfixturevalue("unchecked")
     exec(compile(code.replace('"MODEL"', repr(str(minilm))), "document", "exec"), {})  # noqa: S102
 
 

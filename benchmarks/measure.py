@@ -103,14 +103,20 @@ def all_processors() -> Iterator[None]:
 
 
 def matmul_peak(size: int = 2048, seconds: float = 1.0) -> float:
-    """The machine's own float32 matrix-multiply speed now, in GFLOP/s: the best of many runs."""
+    """The machine's own float32 matrix-multiply speed now, in GFLOP/s: the best of many runs.
+
+    Of torch's product and of oneDNN's, of which either may be the slower by half.
+    """
+    from bothways.model.linear import has_onednn, product
+
     left, right = torch.randn(size, size), torch.randn(size, size)
     best = 0.0
     stop = time.perf_counter() + seconds
     while time.perf_counter() < stop:
-        start = time.perf_counter()
-        torch.mm(left, right)
-        best = max(best, 2 * size**3 / (time.perf_counter() - start) / 1e9)
+        for work in (torch.mm, product) if has_onednn() else (torch.mm,):
+            start = time.perf_counter()
+            work(left, right)
+            best = max(best, 2 * size**3 / (time.perf_counter() - start) / 1e9)
     return best
 
 

@@ -30,6 +30,7 @@ from bothways.inference.invariance import is_bit_invariant
 from bothways.inference.quantize import search, weight_bits
 from bothways.model.config import Activation, EncoderConfig
 from bothways.model.encoder import Encoder
+from bothways.model.linear import Linear
 from tests.inference.encoders import batch_of, config, draw_ids, encoder, gated
 
 # The same numbers in another order of a few float32 operations, of values below about 30.
@@ -204,7 +205,7 @@ def test_an_encoder_in_int8_is_close_and_not_equal(shape: EncoderConfig) -> None
 def test_every_layer_of_attention_and_feed_forward_is_in_a_group() -> None:
     model = in_int8(encoder(gated(config())))
     names = {name for group in groups(model) for name in group.layers}
-    linear = {name for name, part in model.named_modules() if type(part) is nn.Linear}
+    linear = {name for name, part in model.named_modules() if type(part) is Linear}
     assert names == {name for name in linear if name.startswith("layers.")}
     assert set(quantised(model)) == names
     assert [len(group.layers) for group in groups(model)] == [3, 1, 2, 1] * 2

@@ -29,6 +29,7 @@ from bothways.model.attention import Attention
 from bothways.model.config import Activation
 from bothways.model.disentangled import Distances, RelativeScores, RelativeTable
 from bothways.model.feedforward import FeedForward
+from bothways.model.linear import Linear, has_onednn
 
 # Name and algorithm of each activation in oneDNN's fused linear.
 _FUSED: dict[Activation, tuple[str, str]] = {
@@ -43,11 +44,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 def available() -> bool:
     """Whether the torch at hand has oneDNN's prepacked linear."""
-    return (
-        torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-    )
+    return has_onednn() and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
 
 
 class PackedLinear:
@@ -158,8 +155,8 @@ class _FastPath(Generic[Module]):
         return type(self), (self.module,)
 
 
-class FastLinear(_FastPath[nn.Linear]):
-    """In front of `nn.Linear.forward`."""
+class FastLinear(_FastPath[Linear]):
+    """In front of `Linear.forward`."""
 
     def linears(self) -> tuple[nn.Module, ...]:
         """The layer itself."""
@@ -172,7 +169,7 @@ class FastLinear(_FastPath[nn.Linear]):
     def __call__(self, rows: Tensor) -> Tensor:
         """The layer's output."""
         packed: Packed | None = self.packed(rows)
-        return nn.Linear.forward(self.module, rows) if packed is None else packed(rows)
+        return Linear.forward(self.module, rows) if packed is None else packed(rows)
 
 
 class FastProjection(_FastPath[Attention]):
@@ -272,7 +269,7 @@ def install(module: nn.Module) -> None:
             _override(child, "project", FastRelative)
         elif isinstance(child, FeedForward):
             _override(child, "forward", FastFeedForward)
-        elif type(child) is nn.Linear:
+        elif type(child) is Linear:
             _override(child, "forward", FastLinear)
 
 
@@ -296,7 +293,7 @@ def _is_plain(linear: nn.Module) -> bool:
     forward of its own in its place.
     """
     return (
-        type(linear) is nn.Linear
+        type(linear) is Linear
         and not linear._forward_hooks
         and not linear._forward_pre_hooks
         and isinstance(linear.__dict__.get("forward"), FastLinear | None)

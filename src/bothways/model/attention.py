@@ -13,6 +13,7 @@ from bothways.model.config import EncoderConfig
 from bothways.model.disentangled import Distances, RelativeScores
 from bothways.model.kernels import ScoreBias, attend, attend_eager
 from bothways.model.layout import Layout
+from bothways.model.linear import Linear
 
 
 class Attention(nn.Module):
@@ -29,10 +30,10 @@ class Attention(nn.Module):
         self.head_size = axis.head_size
         self.rate = config.dropout.attention
         width = axis.num_heads * axis.head_size
-        self.query = nn.Linear(config.hidden_size, width, bias=axis.bias != "none")
-        self.key = nn.Linear(config.hidden_size, width, bias=axis.bias == "all")
-        self.value = nn.Linear(config.hidden_size, width, bias=axis.bias != "none")
-        self.output = nn.Linear(width, config.hidden_size, bias=axis.bias != "none")
+        self.query = Linear(config.hidden_size, width, bias=axis.bias != "none")
+        self.key = Linear(config.hidden_size, width, bias=axis.bias == "all")
+        self.value = Linear(config.hidden_size, width, bias=axis.bias != "none")
+        self.output = Linear(width, config.hidden_size, bias=axis.bias != "none")
         self.relative = RelativeScores(config) if axis.kind == "disentangled" else None
         terms = 1 if config.relative is None else 1 + len(config.relative.terms)
         self.scale = (axis.head_size * terms) ** -0.5

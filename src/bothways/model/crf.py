@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from bothways.model.dropout import Dropout
 from bothways.model.encoder import EncoderOutput
 from bothways.model.layout import Batch
+from bothways.model.linear import Linear
 
 # Added to what may not be; finite, so that a text of which nothing may be still has a best path.
 FORBIDDEN = -1e4
@@ -45,7 +46,7 @@ class CrfHead(nn.Module):
         super().__init__()
         self.settings = {"hidden_size": hidden_size, "num_labels": num_labels, "dropout": dropout}
         self.dropout = Dropout(dropout)
-        self.output = nn.Linear(hidden_size, num_labels)
+        self.output = Linear(hidden_size, num_labels)
         self.transitions = nn.Parameter(torch.zeros(num_labels + 1, num_labels + 1))
 
     def forward(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "T C"]:

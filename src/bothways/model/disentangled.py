@@ -23,6 +23,7 @@ from bothways.model.config import EncoderConfig, RelativeConfig
 from bothways.model.dropout import Dropout
 from bothways.model.kernels import ScoreBias
 from bothways.model.layout import Layout
+from bothways.model.linear import Linear
 
 # Rows of scores that are worked on together on a CPU; with 12 heads their products fill a cache.
 _ROWS = 64
@@ -107,11 +108,11 @@ class RelativeScores(nn.Module):
         width = config.attention.num_heads * config.attention.head_size
         own = not axis.shared_projections
         self.key = (
-            nn.Linear(config.hidden_size, width, bias=axis.key_bias)
+            Linear(config.hidden_size, width, bias=axis.key_bias)
             if own and "c2p" in axis.terms
             else None
         )
-        self.query = nn.Linear(config.hidden_size, width) if own and "p2c" in axis.terms else None
+        self.query = Linear(config.hidden_size, width) if own and "p2c" in axis.terms else None
         self.dropout = Dropout(config.dropout.hidden)
 
     def bias(

@@ -12,6 +12,7 @@ from bothways.errors import ConfigError
 from bothways.model.config import EncoderConfig
 from bothways.model.dropout import Dropout
 from bothways.model.layout import Batch
+from bothways.model.linear import Linear
 
 
 class Embeddings(nn.Module):
@@ -38,7 +39,7 @@ class Embeddings(nn.Module):
         )
         self.dropout = Dropout(config.dropout.hidden)
         self.projection = (
-            nn.Linear(axis.size, config.hidden_size) if config.projects_embeddings else None
+            Linear(axis.size, config.hidden_size) if config.projects_embeddings else None
         )
 
     def forward(self, batch: Batch) -> Float[Tensor, "T H"]:

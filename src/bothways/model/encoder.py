@@ -20,6 +20,7 @@ from bothways.model.disentangled import RelativeTable
 from bothways.model.embeddings import Embeddings
 from bothways.model.init import initialise
 from bothways.model.layout import Batch, Layout, pack, pad
+from bothways.model.linear import Linear
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Pooler(nn.Module):
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
-        self.dense = nn.Linear(hidden_size, hidden_size)
+        self.dense = Linear(hidden_size, hidden_size)
 
     def forward(self, first: Float[Tensor, "N H"]) -> Float[Tensor, "N H"]:
         """A vector a sequence."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bothways.model.dropout import Dropout
 from bothways.model.encoder import EncoderOutput
 from bothways.model.layout import Batch
+from bothways.model.linear import Linear
 
 
 class EntityHead(nn.Module):
@@ -30,7 +31,7 @@ class EntityHead(nn.Module):
         super().__init__()
         self.settings = {"hidden_size": hidden_size, "num_labels": num_labels, "dropout": dropout}
         self.dropout = Dropout(dropout)
-        self.output = nn.Linear(2 * hidden_size, num_labels)
+        self.output = Linear(2 * hidden_size, num_labels)
 
     def forward(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "N labels"]:
         """Logits, (sequences, labels)."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from bothways.model.activations import ACTIVATIONS
 from bothways.model.config import EncoderConfig
 from bothways.model.dropout import Dropout
+from bothways.model.linear import Linear
 
 
 class FeedForward(nn.Module):
@@ -21,9 +22,9 @@ class FeedForward(nn.Module):
         super().__init__()
         axis = config.feedforward
         self.activation = axis.activation
-        self.input = nn.Linear(config.hidden_size, axis.size, bias=axis.bias)
-        self.gate = nn.Linear(config.hidden_size, axis.size, bias=axis.bias) if axis.gated else None
-        self.output = nn.Linear(axis.size, config.hidden_size, bias=axis.bias)
+        self.input = Linear(config.hidden_size, axis.size, bias=axis.bias)
+        self.gate = Linear(config.hidden_size, axis.size, bias=axis.bias) if axis.gated else None
+        self.output = Linear(axis.size, config.hidden_size, bias=axis.bias)
         self.dropout = Dropout(config.dropout.activation)
 
     def forward(self, states: Float[Tensor, "T H"]) -> Float[Tensor, "T H"]:

@@ -24,6 +24,7 @@ from bothways.model.dropout import Dropout
 from bothways.model.encoder import EncoderOutput
 from bothways.model.entities import EntityHead
 from bothways.model.layout import Batch
+from bothways.model.linear import Linear
 from bothways.model.windows import WindowAttentionHead
 
 Pooling = Literal["pooler", "cls", "mean"]
@@ -78,7 +79,7 @@ class ClassificationHead(nn.Module):
         self.norm = None if norm is None or dense is None else _norm(hidden_size, norm, bias)
         self.dense_dropout = Dropout(dropout if dense_dropout is None else dense_dropout)
         self.dropout = Dropout(dropout)
-        self.output = nn.Linear(hidden_size, num_labels)
+        self.output = Linear(hidden_size, num_labels)
 
     def forward(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "N labels"]:
         """Logits, (sequences, labels)."""
@@ -145,7 +146,7 @@ class TokenHead(nn.Module):
         self.dense = None if dense is None else _dense(hidden_size, hidden_size, bias)
         self.norm = None if norm is None or dense is None else _norm(hidden_size, norm, bias)
         self.dropout = Dropout(dropout)
-        self.output = nn.Linear(hidden_size, num_labels)
+        self.output = Linear(hidden_size, num_labels)
 
     def forward(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "T labels"]:
         """Logits of every token, (tokens, labels)."""
@@ -191,8 +192,8 @@ class ReplacedTokenHead(nn.Module):
         }
         self.activation = activation
         self.norm = nn.LayerNorm(hidden_size, eps=eps)
-        self.dense = nn.Linear(hidden_size, hidden_size)
-        self.output = nn.Linear(hidden_size, num_labels)
+        self.dense = Linear(hidden_size, hidden_size)
+        self.output = Linear(hidden_size, num_labels)
 
     def forward(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "T labels"]:
         """Logits of every token, (tokens, labels)."""
@@ -241,7 +242,7 @@ class SummaryHead(nn.Module):
         self.activation = activation
         self.summary = ClassificationHead(hidden_size, summary_size, pooling="cls", dropout=dropout)
         self.dropout = Dropout(summary_dropout)
-        self.output = nn.Linear(summary_size, num_labels)
+        self.output = Linear(summary_size, num_labels)
 
     def forward(self, output: EncoderOutput, batch: Batch) -> Float[Tensor, "N labels"]:
         """Logits, (sequences, labels)."""
@@ -297,7 +298,7 @@ class MaskedLMHead(nn.Module):
         self.activation = activation
         self.dense = None if activation is None else _dense(hidden_size, size, bias)
         self.norm = None if activation is None else _norm(size, eps, bias)
-        self.output = nn.Linear(size, vocab_size)
+        self.output = Linear(size, vocab_size)
         self.relation = (
             ClassificationHead(hidden_size, num_relations, dropout=dropout)
             if num_relations
@@ -322,8 +323,8 @@ class MaskedLMHead(nn.Module):
         return logits
 
 
-def _dense(width: int, size: int, bias: HeadBias) -> nn.Linear:
-    return nn.Linear(width, size, bias=bias in ("all", "dense"))
+def _dense(width: int, size: int, bias: HeadBias) -> Linear:
+    return Linear(width, size, bias=bias in ("all", "dense"))
 
 
 def _norm(size: int, eps: float, bias: HeadBias) -> nn.LayerNorm:

@@ -18,6 +18,7 @@ from bothways.model.activations import ACTIVATIONS
 from bothways.model.config import Activation
 from bothways.model.encoder import EncoderOutput
 from bothways.model.layout import Batch
+from bothways.model.linear import Linear
 
 PoolingMode = Literal["cls", "mean", "max", "mean_sqrt_len"]
 
@@ -71,7 +72,7 @@ class SentenceDense(nn.Module):
         self, in_features: int, out_features: int, *, bias: bool, activation: Activation
     ) -> None:
         super().__init__()
-        self.linear = nn.Linear(in_features, out_features, bias=bias)
+        self.linear = Linear(in_features, out_features, bias=bias)
         self.activation = activation
 
     def forward(self, vectors: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:

@@ -17,6 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from bothways.model.linear import linear
+
 # Logits of one chunk: 64 MiB in float32. Fewer rows at a time make the products slower.
 CHUNK_LOGITS = 1 << 24
 
@@ -108,7 +110,7 @@ class _VocabularyLoss(torch.autograd.Function):
             for start in range(0, len(features), rows):
                 part = slice(start, start + rows)
                 inner, ids = features[part].to(dtype), targets[part][:, None]
-                logits = torch.addmm(bias.to(dtype), inner, factor.T).to(summing)  # (r, V)
+                logits = linear(inner, factor, bias.to(dtype)).to(summing)  # (r, V)
                 top = logits.amax(1, keepdim=True)
                 wanted = logits.gather(1, ids)
                 shares = logits.sub_(top).exp_()
@@ -126,11 +128,8 @@ class _VocabularyLoss(torch.autograd.Function):
                 shares.div_(total).scatter_add_(1, ids, torch.full_like(total, -1.0))
                 slope = shares.to(dtype)
                 of_features, of_weight, of_bias = ctx.found
-                of_features[part] = slope @ factor
-                if dtype == of_weight.dtype:
-                    of_weight.addmm_(slope.T, inner)
-                else:
-                    of_weight += slope.T @ inner
+                of_features[part] = linear(slope, factor.T)
+                of_weight += linear(slope.T, inner.T)
                 of_bias += shares.sum(0)
         ctx.mark_non_differentiable(right, drawn)
         return loss, right, drawn

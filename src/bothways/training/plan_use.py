@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from bothways.data.randomness import keyed_random
-from bothways.errors import DataError
+from bothways.errors import DataError, counted
 from bothways.inference.inputs import one_window, text_columns
 from bothways.inference.model import Model
 from bothways.model.layout import Batch
@@ -126,7 +126,8 @@ def plan_use(
     learning = _learning(model, ids, types, runtime)
     asked = settings.examples if settings.examples is not None else len(texts)
     peak = runtime.matrix_peak
-    where = f"{torch.get_num_threads()} threads" if runtime.device.type == "cpu" else "the GPU"
+    threads = counted(torch.get_num_threads(), "thread")
+    where = threads if runtime.device.type == "cpu" else "the GPU"
     rates = [
         _here("inference", reading, asked, settings.price),
         _here("finetune", learning, asked * settings.epochs, settings.price),

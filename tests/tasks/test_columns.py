@@ -21,6 +21,7 @@ def rows(*names: str) -> list[Row]:
         (("Sentence", "LABEL"), Columns("Sentence", None, "LABEL")),
         (("index_id", "category", "text"), Columns("text", None, "category")),
         (("sentence1", "sentence2", "gold_label"), Columns("sentence1", "sentence2", "gold_label")),
+        (("text", "text_pair", "label"), Columns("text", "text_pair", "label")),
         (("premise", "hypothesis", "label"), Columns("premise", "hypothesis", "label")),
         # "text" and "label" themselves win over other usual names.
         (("text", "comment", "label", "topic"), Columns("text", None, "label")),

@@ -34,6 +34,7 @@ PAIR_NAMES = (
     ("question1", "question2"),
     ("text1", "text2"),
     ("text_a", "text_b"),
+    ("text", "text_pair"),
 )
 LABEL_NAMES = ("label", "category", "class", "gold_label", "intent", "topic", "sentiment", "target")
 
@@ -146,7 +147,7 @@ def _find_text(
         if first in free and second in free and taken is None
     ]
     single = _only(TEXT_NAMES, free)
-    if len(pairs) == 1 and single is None:
+    if len(pairs) == 1 and (single is None or single in pairs[0]):
         return pairs[0]
     if single is None or pairs:
         _not_obvious(file, names, "text", TEXT_NAMES, free)

@@ -32,7 +32,7 @@ def given(*shape: int, out: int = 24) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("with_bias", [True, False])
-@pytest.mark.parametrize("shape", [(1, 16), (7, 16), (3, 5, 16), (1024, 24)])
+@pytest.mark.parametrize("shape", [(1, 16), (7, 16), (3, 5, 16), (1024, 24), (3, 50, 24)])
 def test_numbers_and_gradients(shape: tuple[int, ...], with_bias: bool) -> None:
     rows, weight, bias = given(*shape)
     inputs = (rows, weight, bias) if with_bias else (rows, weight)
@@ -115,6 +115,32 @@ def test_transforms_and_autocast_work_as_with_torch() -> None:
 def test_small_products_stay_with_torch(monkeypatch: pytest.MonkeyPatch, onednn: bool) -> None:
     rows, weight, _ = given(7, 16)
     monkeypatch.setattr(module, "FEWEST", 7 * 16 * 24 + 1)
-    assert not suits(rows, weight)
+    assert not suits(rows, weight, 24)
     monkeypatch.setattr(module, "FEWEST", 7 * 16 * 24)
-    assert suits(rows, weight) == onednn
+    assert suits(rows, weight, 24) == onednn
+
+
+@pytest.mark.parametrize("rows", [64, 100])
+def test_results_may_be_changed_in_place(rows: int) -> None:
+    """Zeros fill rows up and are cut off again; what is left must not be a view to autograd."""
+    given_rows, weight, bias = given(rows, 16)
+    found = linear(given_rows, weight, bias)
+    found += 1
+    found.mul_(2).sum().backward()
+    torch.testing.assert_close(given_rows.grad, (2 * weight.sum(0)).expand(rows, 16))
+
+
+def test_kernels_of_few_shapes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel a number of rows took gigabytes in an epoch of texts of all lengths."""
+    shapes = set[tuple[int, ...]]()
+    plain = module.product
+
+    def noted(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        shapes.add((*rows.shape, *weight.shape))
+        return plain(rows, weight, bias)
+
+    monkeypatch.setattr(module, "product", noted)
+    layer = Linear(16, 24)
+    for rows in range(1, 200):
+        layer(torch.randn(rows, 16).requires_grad_()).sum().backward()
+    assert len(shapes) <= 3 * 4

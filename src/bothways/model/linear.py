@@ -19,6 +19,8 @@ from torch.nn import functional as F
 
 # Multiplications and additions below which the calls from Python cost more than is won.
 FEWEST = 1 << 22
+# oneDNN compiles and keeps a kernel for each shape, half a megabyte or more: rows are filled up.
+ROWS = 64
 
 
 class Linear(nn.Linear):
@@ -37,23 +39,36 @@ def linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         weight: (out, in).
         bias: (out,), or None.
     """
-    if not suits(rows, weight):
+    if not suits(rows, weight, weight.shape[0]):
         return F.linear(rows, weight, bias)
-    result: Tensor = _Linear.apply(rows.reshape(-1, rows.shape[-1]), weight, bias)  # type: ignore[no-untyped-call]
-    return result.view(*rows.shape[:-1], -1)
+    flat = rows.reshape(-1, rows.shape[-1])
+    filled: Tensor = _Linear.apply(flat, weight, bias)  # type: ignore[no-untyped-call]
+    return filled[: len(flat)].view(*rows.shape[:-1], -1)
 
 
-def suits(rows: Tensor, weight: Tensor) -> bool:
-    """Whether a product goes to oneDNN: plain float32 tensors of a CPU that are large enough."""
+def sum_of_outer(left: Tensor, right: Tensor) -> Tensor:
+    """left^T right, (n, k), of (R, n) and (R, k): what R rows add to the gradient of a weight."""
+    if torch.is_grad_enabled() or not suits(left, right, right.shape[1]):
+        return left.t() @ right
+    return product(_aligned(left).t(), _aligned(right).t())
+
+
+def suits(first: Tensor, second: Tensor, width: int) -> bool:
+    """Whether a product goes to oneDNN: plain float32 on a CPU where that is faster, large enough.
+
+    Args:
+        first, second: its factors.
+        width: numbers of the product for each row of the first.
+    """
     if torch.compiler.is_compiling():  # sizes may be symbols, which a question would fix
         return False
     return (
-        rows.dtype == weight.dtype == torch.float32
-        and rows.is_cpu
-        and weight.is_cpu
-        and rows.numel() * weight.shape[0] >= FEWEST
-        and type(rows) in (Tensor, nn.Parameter)
-        and type(weight) in (Tensor, nn.Parameter)
+        first.dtype == second.dtype == torch.float32
+        and first.is_cpu
+        and second.is_cpu
+        and first.numel() * width >= FEWEST
+        and type(first) in (Tensor, nn.Parameter)
+        and type(second) in (Tensor, nn.Parameter)
         and onednn_is_faster()
         and not torch.is_autocast_enabled("cpu")
         and not torch._C._are_functorch_transforms_active()
@@ -78,26 +93,33 @@ def onednn_is_faster() -> bool:
 
 
 def product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """rows weight^T + bias in oneDNN, of what `suits`; weights may be any view."""
+    """rows weight^T + bias in oneDNN, of what `suits`; either may be a view."""
     result: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
     return result
 
 
+def _aligned(rows: Tensor) -> Tensor:
+    """Rows, and rows of zeros up to a multiple of `ROWS`."""
+    spare = -len(rows) % ROWS
+    return F.pad(rows, (0, 0, 0, spare)) if spare else rows
+
+
 class _Linear(torch.autograd.Function):
-    """`product` of (rows, in), with gradients that are products again."""
+    """`product` of (rows, in), with what `_aligned` adds; so slopes come in aligned."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         of_rows, of_weight, _ = ctx.needs_input_grad
         ctx.save_for_backward(rows if of_weight else None, weight if of_rows else None)
-        return product(rows, weight, bias)
+        ctx.count = len(rows)
+        return product(_aligned(rows), weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         (slope,) = slopes
         rows, weight = ctx.saved_tensors
         return (
-            None if weight is None else linear(slope, weight.t()),
-            None if rows is None else linear(slope.t(), rows.t()),
+            None if weight is None else linear(slope, weight.t())[: ctx.count],
+            None if rows is None else sum_of_outer(slope, _aligned(rows)),
             slope.sum(0) if ctx.needs_input_grad[2] else None,
         )

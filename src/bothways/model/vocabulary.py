@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from bothways.model.linear import linear
+from bothways.model.linear import ROWS, linear, sum_of_outer
 
 # Logits of one chunk: 64 MiB in float32. Fewer rows at a time make the products slower.
 CHUNK_LOGITS = 1 << 24
@@ -80,6 +80,7 @@ def _apply(
     kind = features.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
     rows = max(1, chunk_logits // weight.shape[0])
+    rows -= rows % ROWS if rows > ROWS else 0
     plan = (rows, dtype, torch.is_grad_enabled())
     apply: Any = _VocabularyLoss.apply  # torch gives it no types
     loss, right, drawn = apply(features, weight, bias, targets, places, plan)
@@ -129,7 +130,7 @@ class _VocabularyLoss(torch.autograd.Function):
                 slope = shares.to(dtype)
                 of_features, of_weight, of_bias = ctx.found
                 of_features[part] = linear(slope, factor.T)
-                of_weight += linear(slope.T, inner.T)
+                of_weight += sum_of_outer(slope, inner)
                 of_bias += shares.sum(0)
         ctx.mark_non_differentiable(right, drawn)
         return loss, right, drawn

@@ -140,6 +140,23 @@ def write_bytes(path: str | Path, content: bytes) -> None:
         files.bytes(Path(path).name, content)
 
 
+def names_in(folder: Path) -> list[str]:
+    """What is in the folder of an output, sorted; nothing where there is no folder.
+
+    Raises:
+        CheckpointError: when it is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise CheckpointError(f"{folder} is a file; the output must be a folder")
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def remove_half_written(folder: Path) -> None:
+    """Delete what a process that was killed while it wrote has left in a folder."""
+    for leftover in folder.glob(f"{_STAGING}*"):
+        shutil.rmtree(leftover)
+
+
 def read_json(path: str | Path) -> Any:
     """The content of a JSON file.
 

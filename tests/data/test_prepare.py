@@ -322,3 +322,10 @@ def test_the_command_says_what_became_of_the_text(
     assert main([*words, str(tmp_path / "b")]) == 1
     assert "--overwrite" in capsys.readouterr().err
     assert main([*words, str(tmp_path / "c"), "--held-out", "2"]) == 2
+    for action in ((), ("--overwrite",)):
+        assert main([*words, path, *action]) == 1
+        assert "is a file" in capsys.readouterr().err
+    learn = ["tokenizer", "train", "--vocab-size", "60", "--input", path, "--output", path]
+    assert main([*learn, "--overwrite"]) == 1
+    assert "is a file" in capsys.readouterr().err
+    assert Path(path).read_text(encoding="utf-8").endswith("[MASK]\n")

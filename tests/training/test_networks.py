@@ -129,6 +129,13 @@ def test_any_preset_can_detect_replaced_tokens_and_any_sharing_serves() -> None:
     assert not isinstance(trained.parts.encoder.embeddings.words, AddedTable)
 
 
+def test_a_new_configuration_has_the_ids_of_its_tokenizer() -> None:
+    """Where they are absent transformers takes those of the published vocabulary."""
+    ids, reads = build("modern-tiny").parts.raw, tokenizer()
+    assert (ids["bos_token_id"], ids["cls_token_id"]) == (reads.cls_id, reads.cls_id)
+    assert (ids["eos_token_id"], ids["sep_token_id"]) == (reads.sep_id, reads.sep_id)
+
+
 # --- going on with a model --------------------------------------------------------------------
 
 

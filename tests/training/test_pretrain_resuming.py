@@ -133,7 +133,11 @@ def test_resuming_without_a_checkpoint_starts_and_says_so(
     shards: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     events: list[Event] = []
+    killed = tmp_path / ".writing-abc"
+    killed.mkdir()
+    (killed / "recipe.toml").write_text("half", encoding="utf-8")
     pretrain(text_settings(shards, tmp_path, resume=True, loop__steps=1), on_event=events.append)
+    assert not killed.exists()
     assert "starting at step 0" in caplog.text
     assert isinstance(events[0], RunStarted)
     assert events[0].step == 0

@@ -137,14 +137,15 @@ def test_tied_weights_are_stored_once_and_stay_tied(tmp_path: Path) -> None:
 
 def test_what_a_killed_save_left_is_not_taken_for_a_checkpoint(tmp_path: Path) -> None:
     store = store_with(tmp_path)
-    torn = tmp_path / "checkpoints" / ".step-00000006.tmp"
-    torn.mkdir()
-    (torn / "weights.safetensors").write_bytes(b"half")
+    torn = [tmp_path / "checkpoints" / f".step-0000000{step}.tmp" for step in (6, 9)]
+    for folder in torn:
+        folder.mkdir()
+        (folder / "weights.safetensors").write_bytes(b"half")
     assert store.steps() == [4, 5]
     module = nn.Linear(2, 2)
     store.save(module, adamw(module, learning_rate=0.1), Progress(step=6))
     assert store.steps() == [5, 6]
-    assert not torn.exists()
+    assert not any(folder.exists() for folder in torn)
 
 
 def test_without_a_checkpoint_a_run_is_at_its_start(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def _fetch(name: str, patterns: list[str]) -> Path:
         raise CheckpointError(
             f"{name!r} is neither a folder here nor a model in the hub's cache, and fetching it "
             f"failed: {_first_line(error)}. Check the name and the connection, or give the path "
-            "of a folder that holds config.json"
+            "of a folder (a model has config.json in it, a tokenizer tokenizer.json)"
         ) from error
 
 

@@ -150,7 +150,15 @@ def new_parts(
         report=LoadReport("new", family.model_type, family.bare),
         tokenizer=tokenizer,
         architecture=family.bare,
+        raw={} if tokenizer is None else _ids_of_ends(tokenizer),
     )
+
+
+def _ids_of_ends(tokenizer: Tokenizer) -> dict[str, int]:
+    """Keys of a config.json that, where they are absent, transformers takes from its defaults."""
+    first, last = tokenizer.cls_id, tokenizer.sep_id
+    ids = {"bos": first, "eos": last, "cls": first, "sep": last}
+    return {f"{role}_token_id": piece for role, piece in ids.items() if piece is not None}
 
 
 def new_head(

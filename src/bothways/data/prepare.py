@@ -42,7 +42,7 @@ from bothways.data.units import (
 )
 from bothways.data.workers import write_units
 from bothways.errors import DataError, TrainingError, UsageError
-from bothways.files import Staged, read_json_object, write_json
+from bothways.files import Staged, names_in, read_json_object, remove_half_written, write_json
 from bothways.tokenization.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
@@ -52,8 +52,6 @@ STARTED = "settings.json"
 # In the settings of finished shards, to notice that a file has changed since. Before they are
 # finished it may change: units are made again where their documents are others.
 SIZES = "input_bytes"
-# Leftovers of a run that was killed while it wrote; the names are those of `files.py`.
-_HALF_WRITTEN = ".writing-*"
 # Share of the tokens: text in the language of its tokenizer has less, another language far more.
 MUCH_UNKNOWN = 0.05
 
@@ -158,15 +156,16 @@ def _identity(settings: PrepareSettings, tokenizer: Tokenizer) -> dict[str, Any]
 def _begin(settings: PrepareSettings, identity: dict[str, Any]) -> bool:
     """Make the output ready; whether there is nothing to do."""
     output, started = settings.output, settings.output / UNITS / STARTED
-    for leftover in (*output.glob(_HALF_WRITTEN), *output.glob(f"*/{_HALF_WRITTEN}")):
-        shutil.rmtree(leftover)
+    for folder in (output, output / UNITS, output / TOKENIZER):
+        remove_half_written(folder)
+    taken = names_in(output)
     if settings.overwrite:
         # The manifest first: without it nothing counts as complete.
         (output / MANIFEST).unlink(missing_ok=True)
         for path in (path for split in SPLITS for path in output.glob(f"{split}-*.arrow")):
             path.unlink()
         shutil.rmtree(output / UNITS, ignore_errors=True)
-    elif output.exists() and any(output.iterdir()):
+    elif taken:
         if not settings.resume:
             raise TrainingError(
                 f"{output} is not empty; go on with what is there with --resume, or replace it "

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from bothways.config import read_recipe
 from bothways.errors import TrainingError
-from bothways.files import write_text
+from bothways.files import names_in, remove_half_written, write_text
 from bothways.training.runtime import Runtime
 from bothways.training.state import CheckpointStore, refuse_other_settings
 
@@ -67,11 +67,10 @@ def claim_output(settings: Settings, runtime: Runtime, runs: Sequence[Path]) -> 
     Raises:
         TrainingError: when something is in it and neither resume nor overwrite is asked for, or
             when a resumed run was started with other settings.
+        CheckpointError: when it is a file.
     """
     folder, recipe = settings.output, settings.output / RECIPE_NAME
-    if folder.exists() and not folder.is_dir():
-        raise TrainingError(f"{folder} is a file; the output must be a folder")
-    taken = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    taken = names_in(folder)
     # A recipe alone is what a run leaves that ended before it began, say at a wrong data file.
     if taken not in ([], [RECIPE_NAME]) and not (settings.resume or settings.overwrite):
         shown = ", ".join(taken[:5]) + ", ..." * (len(taken) > 5)
@@ -90,6 +89,7 @@ def claim_output(settings: Settings, runtime: Runtime, runs: Sequence[Path]) -> 
         logger.warning("%s has no checkpoint to resume from: starting at step 0", folder)
     runtime.wait()
     if runtime.is_main:
+        remove_half_written(folder)
         if settings.overwrite:
             # Other files stay, and the model is replaced when there is a new one.
             for name in LEFT_BY_RUNS:

@@ -21,6 +21,7 @@ from bothways.checkpoints.settings import SETTINGS_NAME, read_settings, settings
 from bothways.errors import CheckpointError, DataError, TaskError, UsageError, counted
 from bothways.evaluation.intervals import of_perfect_share
 from bothways.evaluation.result import Metric
+from bothways.files import names_in
 from bothways.inference.int8 import instruction_set
 from bothways.inference.int8_files import int8_tensors, write_int8
 from bothways.inference.model import Model
@@ -205,12 +206,12 @@ def _source(model: Model) -> Path:
 
 def _check_room(source: Path, folder: Path, *, overwrite: bool) -> None:
     """Refuse to replace anything unasked."""
-    if overwrite or not folder.exists():
+    taken = names_in(folder)
+    if overwrite or not taken:
         return
     if folder.resolve() != source.resolve():
-        if any(folder.iterdir()):
-            raise CheckpointError(f"{folder} is not empty; choose another folder, or --overwrite")
-    elif (folder / INT8_NAME).exists():
+        raise CheckpointError(f"{folder} is not empty; choose another folder, or --overwrite")
+    if (folder / INT8_NAME).exists():
         raise CheckpointError(f"{folder} has {INT8_NAME} already; --overwrite replaces it")
 
 

@@ -103,7 +103,7 @@ class ShardedCheckpointStore(CheckpointStore):
         state = {"progress": dataclasses.asdict(progress), "settings": self._settings}
 
         def begin() -> None:
-            shutil.rmtree(temporary, ignore_errors=True)  # what a killed run has left
+            shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
 
         def write() -> None:

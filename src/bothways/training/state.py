@@ -111,7 +111,7 @@ class CheckpointStore:
         temporary = self.folder / f".{final.name}.tmp"
         record = {"progress": dataclasses.asdict(progress), "settings": self._settings}
         try:
-            shutil.rmtree(temporary, ignore_errors=True)  # what a killed run has left
+            shutil.rmtree(temporary, ignore_errors=True)
             with Staged(temporary) as files:
                 with files.stream(WEIGHTS) as file:
                     write_tensors(file, named_tensors(objective))
@@ -133,7 +133,9 @@ class CheckpointStore:
         )
 
     def _forget(self, progress: Progress) -> None:
-        """Drop the checkpoints that are no longer kept."""
+        """Drop the checkpoints that are no longer kept, and what killed runs have left."""
+        for torn in self.folder.glob(".step-*.tmp"):
+            shutil.rmtree(torn)
         kept = {*self.steps()[-self._keep :], progress.step, progress.best_step}
         for step in self.steps():
             if step not in kept:

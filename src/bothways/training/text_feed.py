@@ -27,6 +27,7 @@ from bothways.data.prepare import PrepareSettings, prepare
 from bothways.data.sequences import Sequences, paired, single
 from bothways.data.shards import Shards
 from bothways.errors import TokenizerError
+from bothways.files import names_in
 from bothways.model.layout import Batch
 from bothways.tokenization.tokenizer import Tokenizer, load_tokenizer
 from bothways.training.feed import Cursor, MicroBatch, StepBatches
@@ -101,7 +102,7 @@ def open_text(settings: PretrainSettings, tokenizer: Tokenizer, runtime: Runtime
                     document=corpus.document,
                     text=corpus.text,
                     encoding=corpus.encoding,
-                    resume=folder.exists() and any(folder.iterdir()),
+                    resume=bool(names_in(folder)),
                 ),
                 tokenizer,
             )

@@ -9,6 +9,7 @@ from typing import Literal
 
 from bothways.cli.output import Output
 from bothways.errors import CheckpointError, UnsupportedModelError, nearest
+from bothways.files import names_in
 
 # The algorithm that the published tokenizers of each kind were trained with.
 _USUAL: dict[str, Literal["wordpiece", "bpe", "unigram"]] = {
@@ -58,7 +59,7 @@ def run(settings: Settings) -> Output:
             f"there is no family {settings.family!r} with a tokenizer to learn; "
             f"{nearest(settings.family, known)}"
         )
-    if not settings.overwrite and settings.output.exists() and any(settings.output.iterdir()):
+    if names_in(settings.output) and not settings.overwrite:
         raise CheckpointError(
             f"{settings.output} is not empty; give another folder, or --overwrite"
         )

@@ -145,9 +145,10 @@ def test_a_folder_without_shards_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text('{"format": 9}')
     with pytest.raises(DataError, match="has format 9; this version reads format 1"):
         Shards(tmp_path)
-    (tmp_path / MANIFEST).write_text('{"format": 1, "odd": 2}')
-    with pytest.raises(DataError, match="no finished shards"):
-        Shards(tmp_path)
+    for odd in ('"odd": 2', '"files": []', '"files": {"train": 5}'):
+        (tmp_path / MANIFEST).write_text(f'{{"format": 1, {odd}}}')
+        with pytest.raises(DataError, match="no finished shards"):
+            Shards(tmp_path)
 
 
 def test_a_split_without_documents_is_refused(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def convert(old: str | Path, new: str | Path, *, overwrite: bool = False) -> Con
         )
     if taken and not overwrite:
         raise CheckpointError(
-            f"{target} holds a model already; choose another folder, or allow it to be overwritten"
+            f"{target} holds a model already; choose another folder, or --overwrite"
         )
     tensors = 0
     left_out: list[str] = []

@@ -79,8 +79,8 @@ def save_parts(
     taken = [name for name in ("config.json", WEIGHTS_NAME, INDEX_NAME) if (folder / name).exists()]
     if taken and not overwrite:
         raise CheckpointError(
-            f"{folder} holds a model already ({', '.join(taken)}); choose another folder, or allow "
-            "it to be overwritten"
+            f"{folder} holds a model already ({', '.join(taken)}); choose another folder, or "
+            "replace it with overwrite=True"
         )
     if next(parts.encoder.parameters(), None) is None:
         raise CheckpointError(

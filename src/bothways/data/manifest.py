@@ -114,7 +114,7 @@ class Manifest:
                 for split, listed in content.pop("files").items()
             }
             return cls(**content, files=files)
-        except (CheckpointError, KeyError, TypeError) as error:
+        except (AttributeError, CheckpointError, KeyError, TypeError) as error:
             raise DataError(
                 f"{folder} holds no finished shards: {error}; make them with bothways prepare, "
                 "or go on with --resume where it was stopped"

@@ -116,8 +116,8 @@ def _fit_what_is_left(
     except DataError as error:
         raise DataError(
             f"--dev-share {settings.data.dev_share} left {counted(len(train), 'example')} to learn "
-            f"from and {len(dev)} held out, and that does not do: {error}. Use --stratify, another "
-            "share, or a dev file of your own"
+            f"from and {len(dev)} held out, and that does not do: {error}\n"
+            "use --stratify, another share, or a dev file of your own"
         ) from error
     return fitted
 

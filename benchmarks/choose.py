@@ -58,14 +58,20 @@ class Task:
 
 TASKS = {
     "mr": Task(
-        "classify", "mr/rt-polarity.all", "accuracy", "0.70", 3000, {"encoding": "latin-1"}, ()
+        "classify",
+        "mr/rt-polarity.all",
+        "accuracy",
+        "0.70",
+        2000,
+        {"encoding": "latin-1"},
+        ("--learning-rate", "1e-4"),
     ),
     "banking77": Task(
         "classify",
         "banking77/train.csv",
         "accuracy",
         "0.70",
-        4000,
+        3000,
         {},
         ("--epochs", "6", "--learning-rate", "2e-4"),
     ),
@@ -74,7 +80,7 @@ TASKS = {
         "wnut17/wnut17train.conll",
         "f1_strict",
         "0.25",
-        3000,
+        2000,
         {"format": "conll"},
         ("--learning-rate", "2e-4"),
     ),

@@ -73,8 +73,8 @@ def a_first_token_that_sees_nothing(draw: Draw, faulty: bool) -> Planted:
 
 
 def a_test_of_another_domain(draw: Draw, faulty: bool) -> Planted:
-    """Half of the test texts are about other things than any training text."""
-    train, test = sentences(draw, 200), sentences(draw, 120)
+    """Two of three test texts are about other things than any training text."""
+    train, test = sentences(draw, 200), sentences(draw, 180)
     half = len(PLAIN) // 2
 
     def moved(examples: list[ClassifyExample], by: int) -> list[ClassifyExample]:
@@ -113,14 +113,9 @@ def test_the_fault_is_found_and_its_twin_is_silent(question: str, plant: Plant) 
     assert share.false <= 0.05
 
 
-# Fine-tuning mends the encoder that the first one breaks. The others are not found reliably in so
-# small a model: texts of another domain lie together with the known ones and score no lower, and
-# where all texts are equally clear, wrong labels look like hard texts.
-NOT_FOUND = {
-    a_first_token_that_sees_nothing,
-    a_test_of_another_domain,
-    three_wrong_labels_in_a_hundred,
-}
+# Fine-tuning mends the encoder that the first one breaks. The other is not found reliably: where
+# all texts are equally clear, wrong labels look like hard texts.
+NOT_FOUND = {a_first_token_that_sees_nothing, three_wrong_labels_in_a_hundred}
 TRAINED = [fault for fault in FAULTS if fault[1] not in NOT_FOUND]
 
 

@@ -167,6 +167,13 @@ def test_text_stands_out_from_its_background_in_light_and_dark(page: str) -> Non
                 assert (bright + 0.05) / (dim + 0.05) >= CONTRAST, (text, background)
 
 
+def test_in_print_nothing_is_a_grid_whose_rows_a_browser_would_tear_apart(page: str) -> None:
+    """Or the first page ends after the sentences, and captions stand alone at the foot."""
+    _, printed = page.split("@media print")
+    assert ".findings, figure { display: block; }" in printed
+    assert ".findings li, " not in printed
+
+
 def test_an_empty_report_is_a_page_too() -> None:
     page = render_html(EMPTY)
     assert "No question was asked." in page

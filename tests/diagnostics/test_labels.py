@@ -11,6 +11,7 @@ from bothways.diagnostics.doubts import LEAST, clearness, lapses, out_of_fold
 from bothways.diagnostics.evidence import Evidence
 from bothways.diagnostics.labels import labels
 from bothways.errors import NotAsked
+from bothways.evaluation.result import Metric
 from bothways.tasks.classify import ClassifyExample
 from bothways.tasks.regress import RegressExample
 from tests.diagnostics.planted import LABELS, Planted, evidence_of, sentences
@@ -140,3 +141,13 @@ def test_there_is_no_alarm_where_hard_texts_contradict_many(
     found = labels(evidence)
     more = replace(found, doubts=(*found.doubts, *found.doubts[:1] * hard))
     assert more.findings()[0].severity == severity
+
+
+def test_labels_that_seem_wrong_count_among_those_that_many_are(evidence: Evidence) -> None:
+    """Small samples of hard texts look as if many labels were wrong (film reviews, 100 texts)."""
+    found = labels(evidence)
+    doubts = found.doubts[:1] * (found.judged * 3 // 10)
+    many = replace(found, doubts=doubts, lapses=replace(found.lapses, share=Metric(0.2, 0.17, 0.3)))
+    (finding,) = many.findings()
+    assert finding.severity == "note"
+    assert "hard for this model" in finding.text

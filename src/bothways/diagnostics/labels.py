@@ -25,8 +25,8 @@ from bothways.tasks.results import LabelResult
 
 # A share of wrong labels that is surely above this is an alarm.
 LEAST_SHARE = 0.01
-# Where hard texts contradict more labels than this, how they do it is not known well enough for an
-# alarm.
+# Where more labels than this are contradicted in all, how hard texts do it is not known well enough
+# for an alarm.
 HARDEST = 0.15
 # Labels of fewer examples are not learned from the others, so nothing is said of them.
 LEAST_EACH = 5
@@ -98,7 +98,7 @@ class Labels:
         """One finding: the share of wrong labels, and the surest."""
         share = self.lapses.share
         low = share.low or 0.0
-        hard = len(self.doubts) / max(self.judged, 1) - low > HARDEST
+        hard = len(self.doubts) / max(self.judged, 1) > HARDEST
         sure = low >= LEAST_SHARE and not hard
         severity: Severity = "alarm" if sure else "note" if low > 0 else "fine"
         if self.judged < TOO_FEW:

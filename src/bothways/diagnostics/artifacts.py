@@ -112,14 +112,14 @@ class Artifacts:
             no = "Of all labels together no" if self._given_away() else "No"
             text = (
                 f"{no} shortcut is shown: of {counted(len(self.shortcuts), 'thing')} that should "
-                f"not do alone the best, {best.name}, reaches {self.metric} {best.score}; {lead}."
+                f"not do alone the best is {best.name} ({self.metric} {best.score}); {lead}."
             )
         else:
             what = "A shortcut exists" if severity == "alarm" else "There is part of a shortcut"
             text = (
-                f"{what}: {best.name} alone reaches {self.metric} {best.score}, {best.share:.0%} "
-                f"of what the model ({self.model.value:.3f}) gains over {UNINFORMED} "
-                f"({self.uninformed.value:.3f}); {lead}.{self._told_by(best)}"
+                f"{what}: from {best.name} alone {self.metric} reaches {best.score}, "
+                f"{best.share:.0%} of what the model ({self.model.value:.3f}) gains over "
+                f"{UNINFORMED} ({self.uninformed.value:.3f}); {lead}.{self._told_by(best)}"
             )
         return (*self._label_findings(), Finding("artifacts", severity, text, numbers))
 

@@ -79,7 +79,8 @@ def trained_masked_lm(parts: Parts, task: Task[Any] | None) -> MaskedLMHead:
     """
     if parts.masked_lm is None:
         raise TaskError(
-            "this checkpoint has no masked-language-model head, so it cannot fill masks; it can: "
+            f"{parts.folder or 'this model'} has no masked-language-model head, so it cannot fill "
+            "masks; it can: "
             f"{ability_words(parts, task)}"
         )
     if "head" in parts.report.untrained:
